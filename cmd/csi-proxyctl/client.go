@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"sync"
 	"syscall"
 
 	"google.golang.org/grpc"
@@ -36,23 +35,6 @@ func answer[In, Out any](ctx context.Context, a *app, call func(context.Context,
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
 	return call(ctx, in)
-}
-
-// maxAsked is how many disks are asked at once. It is less than the calls of one pipe that run.
-const maxAsked = 8
-
-// each calls f with the indexes of n disks, a few at once.
-func each(n int, f func(i int)) {
-	slots := make(chan struct{}, maxAsked)
-	var group sync.WaitGroup
-	for i := range n {
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
-			f(i)
-		})
-	}
-	group.Wait()
 }
 
 // onAdmin makes one call on the pipe of administrators, for a command.

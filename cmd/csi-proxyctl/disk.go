@@ -231,7 +231,7 @@ func (a *app) askDisks(ctx context.Context, only map[uint32]bool) ([]askedDisk, 
 	if unlocated != nil {
 		a.note("cannot get the locations of disks: %s", brief(unlocated))
 	}
-	each(len(asked), func(i int) {
+	admin.EachDevice(len(asked), func(i int) {
 		d := &asked[i]
 		d.location = unlocated
 		if l := locations.GetDiskLocations()[d.Number]; l != nil {

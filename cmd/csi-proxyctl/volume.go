@@ -153,7 +153,7 @@ func (a *app) askVolumes(ctx context.Context) (asked []askedVolume, failed []uin
 	}
 	numbers := slices.Sorted(maps.Keys(ids.DiskIDs))
 	on, unlisted := make([][]askedVolume, len(numbers)), make([]error, len(numbers))
-	each(len(numbers), func(i int) { on[i], unlisted[i] = a.askVolumesOn(ctx, volumes, numbers[i]) })
+	admin.EachDevice(len(numbers), func(i int) { on[i], unlisted[i] = a.askVolumesOn(ctx, volumes, numbers[i]) })
 	for i, n := range numbers {
 		if unlisted[i] != nil {
 			a.note("disk %d: cannot list volumes: %s", n, brief(unlisted[i]))

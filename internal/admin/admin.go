@@ -5,7 +5,27 @@
 // csi-proxyctl should be of the same release.
 package admin
 
+import "sync"
+
 //go:generate go run ../../hack/servicegen -dir .
 
 // Pipe is the name of the pipe.
 const Pipe = "csi-proxy-admin"
+
+// MaxAsked is how many devices are asked at once. It is less than the calls of one pipe that run
+// at once, so a description leaves room for others.
+const MaxAsked = 8
+
+// EachDevice calls f with the indexes of n devices, MaxAsked at once, and waits for all.
+func EachDevice(n int, f func(i int)) {
+	slots := make(chan struct{}, MaxAsked)
+	var group sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	group.Wait()
+}

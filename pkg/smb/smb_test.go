@@ -1432,22 +1432,23 @@ func TestCallerLeavesDuringReplacement(t *testing.T) {
 	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
 	f.ok(f.win.Reboot())
 	ctx, cancel := context.WithCancel(t.Context())
-	added := make(chan struct{})
+	left, added := make(chan struct{}), make(chan struct{})
 	hook := func(c *win32.Call) error {
-		err := c.Do()
 		switch c.Name {
 		case "UseDel":
-			cancel()
+			defer cancel()
 		case "UseAdd":
-			close(added)
+			<-left
+			defer close(added)
 		}
-		return err
+		return c.Do()
 	}
 	f.hook.Store(&hook)
 	_, err := f.smb.NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: `\\files\data`, LocalPath: v, Username: "ann", Password: "ann-1"})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
+	close(left)
 	<-added
 	f.heal()
 	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))

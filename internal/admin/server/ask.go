@@ -9,12 +9,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-const (
-	// patience is how long one device may take to answer. Others are described without it.
-	patience = 5 * time.Second
-	// maxAsked is how many devices are asked at once.
-	maxAsked = 8
-)
+// patience is how long one device may take to answer. Others are described without it.
+const patience = 5 * time.Second
 
 // questions are the questions that devices have not answered yet. A question changes nothing,
 // so it belongs to no call: a server that stops does not wait for it. A device that hangs
@@ -33,7 +29,8 @@ type question struct {
 
 // ask returns what f returns, or an error if that takes too long. about names the device and
 // what is asked. If the same is being asked already, ask waits for that answer, but not if it
-// took too long already: waiting for devices that hang would leave no time for the others.
+// took too long already: waiting for devices that hang would leave no time for the others. The
+// answer may be shared with other callers, so do not change what it points to.
 func ask[T any](ctx context.Context, all *questions, about string, f func(context.Context) (T, error)) (T, error) {
 	answer, err := all.ask(ctx, about, func(ctx context.Context) (any, error) { return f(ctx) })
 	if err != nil {
@@ -78,18 +75,4 @@ func (all *questions) ask(ctx context.Context, about string, f func(context.Cont
 	case <-late.C:
 		return nil, hosterr.Text(hosterr.ErrUnavailable, "no answer for %s", patience)
 	}
-}
-
-// each calls f with the indexes of n devices, a few at once.
-func each(n int, f func(i int)) {
-	slots := make(chan struct{}, maxAsked)
-	var group sync.WaitGroup
-	for i := range n {
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
-			f(i)
-		})
-	}
-	group.Wait()
 }

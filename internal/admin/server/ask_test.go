@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
@@ -58,9 +59,9 @@ func TestDevicesThatHangLeaveTimeForOthers(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			var n atomic.Int32
-			each(maxAsked+4, func(i int) {
+			admin.EachDevice(admin.MaxAsked+4, func(i int) {
 				if _, err := ask(ctx, &all, strconv.Itoa(i), func(context.Context) (int, error) {
-					if i < maxAsked {
+					if i < admin.MaxAsked {
 						<-hang
 					}
 					return 0, nil
@@ -73,29 +74,12 @@ func TestDevicesThatHangLeaveTimeForOthers(t *testing.T) {
 		look()
 		time.Sleep(12 * time.Second)
 		if n, took := look(); n != 4 || took != 0 {
-			t.Errorf("behind %d devices that hang, %d of 4 answered after %s, want all at once", maxAsked, n, took)
+			t.Errorf("behind %d devices that hang, %d of 4 answered after %s, want all at once", admin.MaxAsked, n, took)
 		}
 		close(hang)
 		synctest.Wait()
-		if n, _ := look(); n != maxAsked+4 {
-			t.Errorf("%d of %d answered when none hung any more", n, maxAsked+4)
-		}
-	})
-}
-
-func TestEachAsksAFewAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var now, most, done atomic.Int32
-		each(100, func(int) {
-			if n := now.Add(1); n > most.Load() {
-				most.Store(n)
-			}
-			time.Sleep(time.Second)
-			now.Add(-1)
-			done.Add(1)
-		})
-		if done.Load() != 100 || most.Load() > maxAsked {
-			t.Errorf("%d of 100 were asked, at most %d at once, want %d", done.Load(), most.Load(), maxAsked)
+		if n, _ := look(); n != admin.MaxAsked+4 {
+			t.Errorf("%d of %d answered when none hung any more", n, admin.MaxAsked+4)
 		}
 	})
 }
@@ -108,7 +92,7 @@ func TestNothingIsAskedWhenTimeIsOver(t *testing.T) {
 		hang := make(chan struct{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		each(100, func(i int) {
+		admin.EachDevice(100, func(i int) {
 			_, err := ask(ctx, &all, strconv.Itoa(i), func(context.Context) (int, error) { asked.Add(1); <-hang; return 0, nil })
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("device %d: %v", i, err)
@@ -116,8 +100,8 @@ func TestNothingIsAskedWhenTimeIsOver(t *testing.T) {
 		})
 		close(hang)
 		synctest.Wait()
-		if n := asked.Load(); n != maxAsked {
-			t.Errorf("%d devices that hang hold a thread, want %d", n, maxAsked)
+		if n := asked.Load(); n != admin.MaxAsked {
+			t.Errorf("%d devices that hang hold a thread, want %d", n, admin.MaxAsked)
 		}
 	})
 }

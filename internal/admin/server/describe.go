@@ -73,7 +73,7 @@ func (s *Server) describeDisks(ctx context.Context, n *node.Node) ([]*admin.Disk
 		return nil, err
 	}
 	found, silent := make([]*admin.Disk, len(paths)), make([]error, len(paths))
-	each(len(paths), func(i int) {
+	admin.EachDevice(len(paths), func(i int) {
 		path := paths[i]
 		number, err := ask(ctx, &s.questions, "number of "+path, func(ctx context.Context) (*uint32, error) {
 			var is *uint32
@@ -171,7 +171,7 @@ func (s *Server) describeVolumes(ctx context.Context, n *node.Node) ([]*admin.Vo
 		return nil, err
 	}
 	found := make([]*admin.Volume, len(ids))
-	each(len(ids), func(i int) {
+	admin.EachDevice(len(ids), func(i int) {
 		id := ids[i]
 		out, err := ask(ctx, &s.questions, "volume "+id, func(ctx context.Context) (*admin.Volume, error) {
 			extents, err := storage.Locate(ctx, n, id)
@@ -233,7 +233,7 @@ func describeVolume(ctx context.Context, n *node.Node, out *admin.Volume) error 
 func (s *Server) inDirs(ctx context.Context, n *node.Node, about string, look func(ctx context.Context, dir string) ([]string, error)) ([]string, error) {
 	dirs := kubeletDirs(n)
 	found, errs := make([][]string, len(dirs)), make([]error, len(dirs))
-	each(len(dirs), func(i int) {
+	admin.EachDevice(len(dirs), func(i int) {
 		in, err := ask(ctx, &s.questions, about+" in "+dirs[i], func(ctx context.Context) ([]string, error) { return look(ctx, dirs[i]) })
 		found[i], errs[i] = in, hosterr.Wrap("look in", dirs[i], err)
 	})
@@ -341,7 +341,7 @@ func (s *Server) links(ctx context.Context, n *node.Node) ([]*admin.Way, error) 
 	hurried, cancel := context.WithTimeout(ctx, 2*patience) // in all
 	defer cancel()
 	ways := make([]*admin.Way, len(paths))
-	each(len(paths), func(i int) {
+	admin.EachDevice(len(paths), func(i int) {
 		way, err := ask(hurried, &s.questions, "link "+paths[i], func(ctx context.Context) (*admin.Way, error) { return follow(ctx, n, paths[i], mappings) })
 		if err != nil {
 			way = &admin.Way{Path: paths[i], Location: paths[i], Error: textOf(err)}

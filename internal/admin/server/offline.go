@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
@@ -14,11 +16,12 @@ import (
 func (s *Server) addOfflineReasons(ctx context.Context, n *node.Node, disks []*admin.Disk) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	each(len(disks), func(i int) {
-		d := disks[i]
-		if d.Online || d.Error != "" {
+	admin.EachDevice(len(disks), func(i int) {
+		if disks[i].Online || disks[i].Error != "" {
 			return
 		}
+		d := proto.Clone(disks[i]).(*admin.Disk) // other calls may describe the same disk
+		disks[i] = d
 		var err error
 		d.OfflineReason, err = ask(ctx, &s.questions, fmt.Sprintf("offline reason of disk %d", d.Number), func(context.Context) (string, error) {
 			reason, err := n.API.DiskOfflineReason(d.Number)

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -32,8 +33,14 @@ func askReasons(t *testing.T, s *Server, disks uint32, answer func(uint32) (uint
 		}
 		all = append(all, d)
 	}
-	s.addOfflineReasons(t.Context(), &node.Node{API: provider{answer: answer}, Log: slog.New(slog.DiscardHandler)}, all)
-	return all
+	out := slices.Clone(all)
+	s.addOfflineReasons(t.Context(), &node.Node{API: provider{answer: answer}, Log: slog.New(slog.DiscardHandler)}, out)
+	for _, d := range all {
+		if d.OfflineReason != "" {
+			t.Errorf("disk %d was changed, and another call may describe it too", d.Number)
+		}
+	}
+	return out
 }
 
 func TestOfflineReasons(t *testing.T) {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -51,7 +52,7 @@ func (s *States) Disks(ctx context.Context) (map[DiskState]int, error) {
 		return nil, err
 	}
 	states := make([]DiskState, len(paths)) // "" for what is no disk
-	each(len(paths), func(i int) {
+	admin.EachDevice(len(paths), func(i int) {
 		state, err := ask(ctx, &s.questions, "state of "+paths[i], func(ctx context.Context) (DiskState, error) { return s.disk(ctx, paths[i]) })
 		if err != nil {
 			state = DiskUnanswered
