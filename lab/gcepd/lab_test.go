@@ -124,9 +124,10 @@ func (l *lab) start(dir, metadata string) (endpoint string, err error) {
 }
 
 // freeAddress returns a port of this machine that is free. The driver cannot choose one
-// itself, because it does not say which.
+// itself, because it does not say which. It is not one of 127.0.0.1, where a connection of
+// another program could take the port before the driver listens.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
 		return "", err
 	}

@@ -119,8 +119,10 @@ func TestDriver(t *testing.T) {
 	}
 }
 
+// freeAddress returns an address of this machine on which nothing listens. It is not 127.0.0.1,
+// where a connection of another program could take the port before the driver listens.
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
 		t.Fatal(err)
 	}
