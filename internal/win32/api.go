@@ -49,11 +49,11 @@ type Devices interface {
 	// Reenumerate looks for new and vanished devices in the whole device tree
 	// (CM_Reenumerate_DevNode on the root, synchronous).
 	Reenumerate() error
-	// DiskOfflineReason returns why a disk is offline (MSFT_Disk.OfflineReason of WMI): one of
-	// the constants VDSDiskOfflineReason…, which is VDSDiskOfflineReasonNone also for a disk
-	// that is online. The error is ERROR_NOT_FOUND for a disk that WMI's storage provider does
-	// not list, and ERROR_NOT_SUPPORTED if this Windows has no such class.
-	DiskOfflineReason(number uint32) (uint16, error)
+	// OfflineReasons returns why disks are offline (MSFT_Disk.OfflineReason of WMI), by the
+	// number of the disk: one of the constants VDSDiskOfflineReason…, which is
+	// VDSDiskOfflineReasonNone for a disk that is online. It has the disks that WMI's storage
+	// provider lists. The error is ERROR_NOT_SUPPORTED if this Windows has no such class.
+	OfflineReasons() (map[uint32]uint16, error)
 }
 
 // Interface is a present device interface.

@@ -6,9 +6,9 @@ package win32
 func CallNames() []string {
 	return []string{
 		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ComputerName", "ControlService", "CreateFile", "DeleteMountPoint",
-		"DependentServices", "DeviceIoControl", "DiskOfflineReason", "FinalPath", "FirmwareTable", "FlushFileBuffers", "Format",
+		"DependentServices", "DeviceIoControl", "FinalPath", "FirmwareTable", "FlushFileBuffers", "Format",
 		"FreeSpace", "GetDevicesForIScsiSession", "GetIScsiSessionList", "IScsiTargetDiscovery", "Interfaces",
-		"LoginIScsiTarget", "LogonToServer", "LogoutIScsiTarget", "NtCreateFile", "QueryDirectory", "QueryInformation", "ReadAt",
+		"LoginIScsiTarget", "LogonToServer", "LogoutIScsiTarget", "NtCreateFile", "OfflineReasons", "QueryDirectory", "QueryInformation", "ReadAt",
 		"Reenumerate", "RefreshIScsiSendTargetPortal", "RegistryText", "RemoveIScsiPersistentTarget", "RemoveIScsiSendTargetPortal",
 		"ReportIScsiPersistentLogins", "ReportIScsiSendTargetPortals", "ReportIScsiTargetPortals",
 		"ReportIScsiTargets", "ServiceConfig", "ServiceStatus", "SetIScsiInitiatorCHAPSharedSecret", "SetInformation",

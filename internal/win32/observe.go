@@ -190,12 +190,12 @@ func (o *observed) Reenumerate() error {
 	return o.call(Call{Name: "Reenumerate"}, func(*Call) error { return o.api.Reenumerate() })
 }
 
-func (o *observed) DiskOfflineReason(number uint32) (reason uint16, err error) {
-	err = o.call(Call{Name: "DiskOfflineReason", Path: fmt.Sprintf(`\\.\PhysicalDrive%d`, number)}, func(*Call) (err error) {
-		reason, err = o.api.DiskOfflineReason(number)
+func (o *observed) OfflineReasons() (reasons map[uint32]uint16, err error) {
+	err = o.call(Call{Name: "OfflineReasons"}, func(*Call) (err error) {
+		reasons, err = o.api.OfflineReasons()
 		return err
 	})
-	return reason, err
+	return reasons, err
 }
 
 func (o *observed) VolumeNames() (names []string, err error) {

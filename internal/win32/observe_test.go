@@ -49,9 +49,9 @@ func (a *recorder) Interfaces(class GUID) ([]Interface, error) {
 
 func (a *recorder) Reenumerate() error { a.record("Reenumerate"); return a.err }
 
-func (a *recorder) DiskOfflineReason(number uint32) (uint16, error) {
-	a.record("DiskOfflineReason", number)
-	return VDSDiskOfflineReasonPolicy, a.err
+func (a *recorder) OfflineReasons() (map[uint32]uint16, error) {
+	a.record("OfflineReasons")
+	return map[uint32]uint16{3: VDSDiskOfflineReasonPolicy}, a.err
 }
 
 func (a *recorder) VolumeNames() ([]string, error) {

@@ -33,9 +33,9 @@ func native() map[string]int64 {
 		"Interfaces":        2, // CM_Get_Device_Interface_List_Size, CM_Get_Device_Interface_List
 	}
 	for _, name := range []string{
-		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ComputerName", "CreateFile", "DeleteMountPoint", "DeviceIoControl", "DiskOfflineReason",
+		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ComputerName", "CreateFile", "DeleteMountPoint", "DeviceIoControl",
 		"FinalPath", "FlushFileBuffers", "Format", "FreeSpace", "GetDevicesForIScsiSession", "GetIScsiSessionList", "IScsiTargetDiscovery",
-		"LoginIScsiTarget", "LogoutIScsiTarget", "NtCreateFile", "QueryDirectory", "QueryInformation", "ReadAt",
+		"LoginIScsiTarget", "LogoutIScsiTarget", "NtCreateFile", "OfflineReasons", "QueryDirectory", "QueryInformation", "ReadAt",
 		"RefreshIScsiSendTargetPortal", "RemoveIScsiPersistentTarget", "RemoveIScsiSendTargetPortal", "ReportIScsiPersistentLogins",
 		"ReportIScsiSendTargetPortals", "ReportIScsiTargetPortals", "ReportIScsiTargets", "SetIScsiInitiatorCHAPSharedSecret",
 		"SetInformation", "SetMountPoint", "SetSecurity", "UpdateStorageCache", "VolumeInformation", "VolumeNameForMountPoint",

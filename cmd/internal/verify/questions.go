@@ -732,15 +732,17 @@ func (p *place) reason(number uint32) string {
 	p.Helper()
 	p.need(p.node.API.UpdateStorageCache())
 	var reason uint16
+	listed := false
 	pace := node.Pace{Pause: 5 * time.Millisecond, Longest: 500 * time.Millisecond, Limit: 5 * time.Second}
 	err := node.Poll(p.Context(), p.node.Clock, pace, func() (done bool, err error) {
-		reason, err = p.node.API.DiskOfflineReason(number)
-		return err == nil && reason != win32.VDSDiskOfflineReasonNone, err
+		reasons, err := p.node.API.OfflineReasons()
+		reason, listed = reasons[number]
+		return reason != win32.VDSDiskOfflineReasonNone, err
 	})
-	if win32.IsCode(err, win32.ERROR_NOT_FOUND) {
+	p.need(err)
+	if !listed {
 		return "WMI does not list the disk"
 	}
-	p.need(err)
 	return fmt.Sprint(reason)
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -10,27 +11,24 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
-// addOfflineReasons adds why Windows keeps disks offline. One limit is for all disks, because
-// all are asked of one storage provider. That it does not answer is no error of a disk: a
-// Windows may lack it, and the reason is all that is missing.
+// addOfflineReasons adds why Windows keeps disks offline. A failure is not an error of a disk: a
+// Windows may lack the storage provider, and only the reason is missing then.
 func (s *Server) addOfflineReasons(ctx context.Context, n *node.Node, disks []*admin.Disk) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	admin.EachDevice(len(disks), func(i int) {
-		if disks[i].Online || disks[i].Error != "" {
-			return
+	offline := func(d *admin.Disk) bool { return !d.Online && d.Error == "" }
+	if !slices.ContainsFunc(disks, offline) {
+		return
+	}
+	reasons, err := ask(ctx, &s.questions, "offline reasons", func(context.Context) (map[uint32]uint16, error) { return n.API.OfflineReasons() })
+	if err != nil {
+		n.Log.Debug("Did not learn why disks are offline", "err", err)
+	}
+	for i, d := range disks {
+		if reason, listed := reasons[d.Number]; listed && offline(d) {
+			d = proto.CloneOf(d) // other calls may describe the same disk
+			d.OfflineReason = offlineReasonName(reason)
+			disks[i] = d
 		}
-		d := proto.Clone(disks[i]).(*admin.Disk) // other calls may describe the same disk
-		disks[i] = d
-		var err error
-		d.OfflineReason, err = ask(ctx, &s.questions, fmt.Sprintf("offline reason of disk %d", d.Number), func(context.Context) (string, error) {
-			reason, err := n.API.DiskOfflineReason(d.Number)
-			return offlineReasonName(reason), err
-		})
-		if err != nil {
-			n.Log.Debug("Did not learn why a disk is offline", "disk", d.Number, "err", err)
-		}
-	})
+	}
 }
 
 // offlineReasonName returns the name that Get-Disk has for an OfflineReason of MSFT_Disk.

@@ -298,8 +298,9 @@ func TestCollision(t *testing.T) {
 
 func wantReason(t *testing.T, n *Node, disk uint32, want uint16) {
 	t.Helper()
-	if got, err := n.DiskOfflineReason(disk); err != nil || got != want {
-		t.Errorf("the reason of disk %d: %d, %v, want %d", disk, got, err, want)
+	reasons, err := n.OfflineReasons()
+	if got, ok := reasons[disk]; err != nil || !ok || got != want {
+		t.Errorf("the reason of disk %d: %v, %v, want %d", disk, reasons, err, want)
 	}
 }
 
@@ -323,18 +324,16 @@ func TestOfflineReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantReason(t, n, clone, win32.VDSDiskOfflineReasonPolicy)
-	for _, number := range []uint32{1, 99} {
-		if _, err := n.DiskOfflineReason(number); !win32.IsCode(err, win32.ERROR_NOT_FOUND) {
-			t.Errorf("the reason of disk %d, which is not there: %v, want ERROR_NOT_FOUND", number, err)
-		}
+	if reasons, err := n.OfflineReasons(); err != nil || len(reasons) != 3 {
+		t.Errorf("the reasons: %v, %v, want those of the 3 disks that are there", reasons, err)
 	}
 }
 
 // A storage provider that lists nothing knows no disk either.
 func TestOfflineReasonWithoutProvider(t *testing.T) {
 	n := blank(t, nodespec.Config{Windows: nodespec.Windows{FormatKnows: nodespec.FormatNever}}, nodespec.Disk{Size: gib})
-	if _, err := n.DiskOfflineReason(0); !win32.IsCode(err, win32.ERROR_NOT_FOUND) {
-		t.Errorf("%v, want ERROR_NOT_FOUND", err)
+	if reasons, err := n.OfflineReasons(); err != nil || len(reasons) != 0 {
+		t.Errorf("%v, %v, want no disks", reasons, err)
 	}
 }
 

@@ -1,8 +1,6 @@
 package emulated
 
 import (
-	"fmt"
-
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -50,28 +48,31 @@ func (n *Node) keepOffline(d *disk, state *diskState, table win32.Layout) bool {
 	return true
 }
 
-// DiskOfflineReason implements [win32.Devices]. "Policy" is the SAN policy for VDS and the
-// request of a user for WMI, so a disk that a program took offline has it as well. A provider
-// that lists no volumes lists no disks.
+// OfflineReasons implements [win32.Devices]. "Policy" is the SAN policy for VDS and the
+// request of a user for WMI, so a disk that a program took offline has it as well.
 //
 // Source: document, MSFT_Disk, OfflineReason, and VDS_DISK_OFFLINE_REASON.
-func (n *Node) DiskOfflineReason(number uint32) (reason uint16, err error) {
+func (n *Node) OfflineReasons() (reasons map[uint32]uint16, err error) {
 	err = n.do(func(*tx) error {
+		reasons = map[uint32]uint16{}
 		if n.cfg.FormatKnows == nodespec.FormatNever {
-			n.chosen("formatKnows", "no disks in WMI", fmt.Sprint(number))
-			return win32.ERROR_NOT_FOUND // Source: inference, AutomatedLab issue 1067 is about volumes
+			n.chosen("formatKnows", "no disks in WMI", "") // a provider that lists no volumes lists no disks
+			return nil
 		}
-		switch d := n.diskByNumber(number); {
-		case d == nil || d.State != statusAttached:
-			return win32.ERROR_NOT_FOUND // Source: node, a query has no result then, and no error
-		case d.Collision:
-			reason = win32.VDSDiskOfflineReasonCollision
-		case d.offline():
-			reason = win32.VDSDiskOfflineReasonPolicy
+		for _, d := range n.disks {
+			switch {
+			case d.State != statusAttached:
+			case d.Collision:
+				reasons[d.Number] = win32.VDSDiskOfflineReasonCollision
+			case d.offline():
+				reasons[d.Number] = win32.VDSDiskOfflineReasonPolicy
+			default:
+				reasons[d.Number] = win32.VDSDiskOfflineReasonNone
+			}
 		}
 		return nil
 	})
-	return reason, err
+	return reasons, err
 }
 
 // newIdentity writes a new identity to d, which gets this state: it is online again. The

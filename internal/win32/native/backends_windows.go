@@ -23,9 +23,9 @@ func (a *API) UpdateStorageCache() error {
 	return a.formats.Do(formatter.UpdateCache)
 }
 
-// DiskOfflineReason uses WMI, also where formatting uses fmifs.dll: Windows has no other call.
-func (a *API) DiskOfflineReason(number uint32) (uint16, error) {
-	return a.storage.DiskOfflineReason(number)
+// OfflineReasons uses WMI, also where formatting uses fmifs.dll: Windows has no other call.
+func (a *API) OfflineReasons() (map[uint32]uint16, error) {
+	return a.storage.OfflineReasons()
 }
 
 // UseAdd maps a share, with WMI's MSFT_SmbGlobalMapping or NetUseAdd.

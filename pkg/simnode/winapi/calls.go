@@ -14,10 +14,7 @@ const (
 	FlushFileBuffers = "FlushFileBuffers" // flushes the cache of a volume
 	Interfaces       = "Interfaces"       // lists the disks or volumes that are present (SetupDiGetClassDevsW …)
 	Reenumerate      = "Reenumerate"      // rescans for new devices (CM_Reenumerate_DevNode)
-
-	// DiskOfflineReason returns why a disk is offline (MSFT_Disk.OfflineReason); the Path of a
-	// fault is the disk, such as \\.\PhysicalDrive1.
-	DiskOfflineReason = "DiskOfflineReason"
+	OfflineReasons   = "OfflineReasons"   // returns why disks are offline (MSFT_Disk.OfflineReason)
 )
 
 // Volumes.

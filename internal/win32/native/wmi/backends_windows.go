@@ -52,26 +52,26 @@ func (c *Client) UpdateCache() error {
 	}))
 }
 
-// DiskOfflineReason returns why a disk is offline. The client must be one of
+// OfflineReasons returns why disks are offline, by their numbers. The client must be one of
 // [StorageNamespace].
-func (c *Client) DiskOfflineReason(number uint32) (reason uint16, err error) {
+func (c *Client) OfflineReasons() (reasons map[uint32]uint16, err error) {
 	err = c.list("query "+diskClass, func(s *session) error {
-		found, err := s.instances(offlineReasonQuery(number))
+		found, err := s.instances(offlineReasonsQuery())
 		if err != nil {
 			return err
 		}
 		var rows []row
 		for _, o := range found {
-			r, err := s.read(diskClass, o, diskOfflineReason)
+			r, err := s.read(diskClass, o, diskNumber, diskOfflineReason)
 			if err != nil {
 				return err
 			}
 			rows = append(rows, r)
 		}
-		reason, err = offlineReasonOf(rows, number)
+		reasons, err = offlineReasonsOf(rows)
 		return err
 	})
-	return reason, err
+	return reasons, err
 }
 
 // UseAdd maps a share with MSFT_SmbGlobalMapping.Create. The client must be one

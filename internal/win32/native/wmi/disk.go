@@ -1,7 +1,6 @@
 package wmi
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -9,29 +8,45 @@ import (
 
 const (
 	diskClass         = "MSFT_Disk"
+	diskNumber        = "Number"
 	diskOfflineReason = "OfflineReason"
 )
 
-// offlineReasonQuery finds why a disk is offline.
+// offlineReasonsQuery finds why disks are offline. One query is for all of them: each makes the
+// storage provider look at all disks.
 // https://learn.microsoft.com/windows-hardware/drivers/storage/msft-disk
-func offlineReasonQuery(number uint32) query {
-	return query{class: diskClass, only: []string{diskOfflineReason}, where: []condition{{"Number", number}}}
+func offlineReasonsQuery() query {
+	return query{class: diskClass, only: []string{diskNumber, diskOfflineReason}}
 }
 
-// offlineReasonOf returns the reason from the disks that have a number. It is null for a disk
-// that is online (Get-Disk prints nothing then), which is the number 0 of VDS.
-func offlineReasonOf(rows []row, number uint32) (uint16, error) {
-	switch {
-	case len(rows) == 0:
-		return 0, fmt.Errorf("WMI has no disk %d: %w", number, win32.ERROR_NOT_FOUND)
-	case len(rows) > 1:
-		return 0, fmt.Errorf("WMI has %d disks %d: %w", len(rows), number, win32.ERROR_GEN_FAILURE)
-	case rows[0].null(diskOfflineReason):
-		return win32.VDSDiskOfflineReasonNone, nil
+// offlineReasonsOf returns the reasons from the disks that WMI lists, by the number of the disk.
+// A reason is null for a disk that is online (Get-Disk prints nothing then), which is the number
+// 0 of VDS. A disk without a number, and disks that have the same one, are left out.
+func offlineReasonsOf(rows []row) (map[uint32]uint16, error) {
+	reasons, seen := map[uint32]uint16{}, map[uint32]bool{}
+	for _, r := range rows {
+		if r.null(diskNumber) {
+			continue
+		}
+		number, err := r.uint32(diskNumber)
+		if err != nil {
+			return nil, err
+		}
+		if seen[number] {
+			delete(reasons, number)
+			continue
+		}
+		seen[number] = true
+		reason := uint32(win32.VDSDiskOfflineReasonNone)
+		if !r.null(diskOfflineReason) {
+			if reason, err = r.uint32(diskOfflineReason); err != nil {
+				return nil, err
+			}
+		}
+		if reason > math.MaxUint16 {
+			return nil, r.wrong(diskOfflineReason, "is %d, which is not a 16-bit number", reason)
+		}
+		reasons[number] = uint16(reason)
 	}
-	reason, err := rows[0].uint32(diskOfflineReason)
-	if err == nil && reason > math.MaxUint16 {
-		err = rows[0].wrong(diskOfflineReason, "is %d, which is not a 16-bit number", reason)
-	}
-	return uint16(reason), err
+	return reasons, nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -13,7 +12,7 @@ import (
 // identifier is the name of a class, property or method.
 var identifier = regexp.MustCompile(`^[A-Za-z_][0-9A-Za-z_]*$`)
 
-// query selects the instances of a class whose properties equal given values. It
+// query selects the instances of a class whose properties equal given texts. It
 // selects all properties, because methods of an object need its keys, unless only names some.
 type query struct {
 	class string
@@ -21,10 +20,7 @@ type query struct {
 	where []condition
 }
 
-type condition struct {
-	property string
-	value    any // a string or a uint32
-}
+type condition struct{ property, text string }
 
 // wql returns the text of the query.
 // https://learn.microsoft.com/windows/win32/wmisdk/wql-sql-for-wmi
@@ -43,7 +39,7 @@ func (q query) wql() (string, error) {
 	}
 	s := "SELECT " + properties + " FROM " + q.class
 	for i, c := range q.where {
-		text, err := constant(c.value)
+		text, err := literal(c.text)
 		if err != nil {
 			return "", err
 		}
@@ -59,17 +55,6 @@ func (q query) properties() []string {
 		names = append(names, c.property)
 	}
 	return names
-}
-
-// constant returns a value as it stands in WQL.
-func constant(value any) (string, error) {
-	switch v := value.(type) {
-	case string:
-		return literal(v)
-	case uint32:
-		return strconv.FormatUint(uint64(v), 10), nil
-	}
-	return "", fmt.Errorf("%T is not a type of a WQL constant: %w", value, win32.ERROR_INVALID_NAME)
 }
 
 // literal returns s as a WQL string, or as the value of a key in an object path,

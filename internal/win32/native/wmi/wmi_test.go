@@ -3,6 +3,7 @@ package wmi
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -23,10 +24,9 @@ func TestWQL(t *testing.T) {
 		{query{class: "C", where: []condition{{"A", `O'Neil`}, {"B", `say "no"\`}}}, `SELECT * FROM C WHERE A = "O'Neil" AND B = "say \"no\"\\"`},
 		{query{class: "C", where: []condition{{"A", ""}}}, `SELECT * FROM C WHERE A = ""`},
 		{query{class: "C", where: []condition{{"A", "größer 日本"}}}, `SELECT * FROM C WHERE A = "größer 日本"`},
-		{offlineReasonQuery(4294967295), `SELECT OfflineReason FROM MSFT_Disk WHERE Number = 4294967295`},
-		{query{class: "C", only: []string{"A", "B"}, where: []condition{{"A", uint32(0)}, {"B", "0"}}}, `SELECT A, B FROM C WHERE A = 0 AND B = "0"`},
+		{offlineReasonsQuery(), `SELECT Number, OfflineReason FROM MSFT_Disk`},
+		{query{class: "C", only: []string{"A", "B"}, where: []condition{{"C", "0"}}}, `SELECT A, B FROM C WHERE C = "0"`},
 		{query{class: "C", only: []string{"A FROM B"}}, ""},
-		{query{class: "C", where: []condition{{"A", 1}}}, ""}, // of a type that is none of WMI
 		{query{}, ""},
 		{query{class: "C WHERE 1=1"}, ""},
 		{query{class: "C", where: []condition{{"A = B OR C", "x"}}}, ""},
@@ -274,24 +274,28 @@ func TestCheckVolume(t *testing.T) {
 	}
 }
 
-func TestOfflineReason(t *testing.T) {
-	reason := func(v any) row { return row{of: diskClass, values: map[string]any{diskOfflineReason: v}} }
+func TestOfflineReasons(t *testing.T) {
+	disk := func(number, reason any) row {
+		return row{of: diskClass, values: map[string]any{diskNumber: number, diskOfflineReason: reason}}
+	}
 	for _, c := range []struct {
 		name string
 		rows []row
-		want uint16
+		want map[uint32]uint16
 		err  error
 	}{
-		{"by policy", []row{reason(int64(1))}, win32.VDSDiskOfflineReasonPolicy, nil},
-		{"a number that Windows may have later", []row{reason(int64(65535))}, 65535, nil},
-		{"null, of a disk that is online", []row{reason(nil)}, win32.VDSDiskOfflineReasonNone, nil},
-		{"too large", []row{reason(int64(65536))}, 0, win32.ERROR_GEN_FAILURE},
-		{"not a number", []row{reason("Policy")}, 0, win32.ERROR_GEN_FAILURE},
-		{"no disk", nil, 0, win32.ERROR_NOT_FOUND},
-		{"two disks", []row{reason(int64(1)), reason(int64(1))}, 0, win32.ERROR_GEN_FAILURE},
+		{"none", nil, map[uint32]uint16{}, nil},
+		{"by policy, and a number that Windows may have later", []row{disk(int64(1), int64(1)), disk(int64(7), int64(65535))},
+			map[uint32]uint16{1: win32.VDSDiskOfflineReasonPolicy, 7: 65535}, nil},
+		{"null, of a disk that is online", []row{disk(int64(0), nil)}, map[uint32]uint16{0: win32.VDSDiskOfflineReasonNone}, nil},
+		{"no number", []row{disk(nil, int64(1)), disk(int64(2), int64(4))}, map[uint32]uint16{2: win32.VDSDiskOfflineReasonCollision}, nil},
+		{"three disks with one number", []row{disk(int64(1), int64(1)), disk(int64(1), int64(1)), disk(int64(1), nil)}, map[uint32]uint16{}, nil},
+		{"too large", []row{disk(int64(1), int64(65536))}, nil, win32.ERROR_GEN_FAILURE},
+		{"not a number", []row{disk(int64(1), "Policy")}, nil, win32.ERROR_GEN_FAILURE},
+		{"a disk whose number is a text", []row{disk("one", int64(1))}, nil, win32.ERROR_GEN_FAILURE},
 	} {
-		if got, err := offlineReasonOf(c.rows, 3); !errors.Is(err, c.err) || err == nil && got != c.want || errors.Is(err, backend.ErrUnavailable) {
-			t.Errorf("%s: %d, %v, want %d, %v", c.name, got, err, c.want, c.err)
+		if got, err := offlineReasonsOf(c.rows); !errors.Is(err, c.err) || !maps.Equal(got, c.want) || errors.Is(err, backend.ErrUnavailable) {
+			t.Errorf("%s: %v, %v, want %v, %v", c.name, got, err, c.want, c.err)
 		}
 	}
 }
