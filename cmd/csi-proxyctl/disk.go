@@ -68,6 +68,9 @@ func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 		return unlisted // not from the API: nothing answers, or there is no such disk
 	}
 	node := a.describedNode(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err() // half a list would look like a node with half of its disks
+	}
 	if unlisted != nil {
 		if asked = disksOf(node, only); len(asked) == 0 {
 			return unlisted

@@ -47,6 +47,9 @@ func (a *app) listVolumes(ctx context.Context) error {
 		return err
 	}
 	described := a.describedVolumes(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err() // as for disks
+	}
 	if err != nil {
 		if len(described) == 0 {
 			return err
