@@ -27,8 +27,8 @@ const (
 	logFiles    = 10
 )
 
-// bundleLimit is the time limit for each answer, unless --timeout is given: a bundle is wanted
-// where something hangs, and asks for many things.
+// bundleLimit is the time limit for each answer, unless --timeout is given: people make a
+// bundle when something hangs, and it makes many queries.
 const bundleLimit = 10 * time.Second
 
 func (a *app) bundleCommand() *cobra.Command {
@@ -150,7 +150,7 @@ func (a *app) bundleLimit() time.Duration {
 	return bundleLimit
 }
 
-// add adds a file. An empty one is left out, and said to be.
+// add adds a file. An empty one is left out, and reported as missing.
 func (b *bundle) add(name, what string, content []byte) error {
 	if len(content) == 0 {
 		return b.without(name, what+": nothing")
@@ -198,8 +198,8 @@ func (b *bundle) addLogs() error {
 	return nil
 }
 
-// logsAt returns the newest log files of csi-proxy in a directory, or the newest of a log
-// file, its earlier ones and its crash files. Other files beside them may hold secrets.
+// logsAt returns the newest log files of csi-proxy in a directory or, for a log file, the
+// newest of it, its earlier files and its crash files. Other files beside them may hold secrets.
 func logsAt(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -118,7 +118,7 @@ func (a *app) printFailed(ctx context.Context) error {
 }
 
 // cause returns the Win32 call whose error ends that of the call, or else the last one that
-// failed, which may be an expected look at something after the failure.
+// failed, which may be an expected failure after the real one.
 func (e failedEntry) cause() string {
 	if len(e.Win32) == 0 {
 		return ""
@@ -152,16 +152,16 @@ func (a *app) lastFailed(ctx context.Context) ([]*admin.FailedCall, error) {
 // waitIsLong is how long a call of this command may take before a note says what it does.
 const waitIsLong = 2 * time.Second
 
-// The pauses between looks at the own calls. The first is longer than a call needs to have
-// taken long; then each is twice as long as the one before. Otherwise many commands that wait
-// would keep csi-proxy busy with their looks.
+// The pauses between checks of the command's own calls. The first is longer than waitIsLong;
+// then each is twice as long as the one before. Otherwise many waiting commands would keep
+// csi-proxy busy with their checks.
 const (
 	firstPause   = waitIsLong + waitIsLong/4
 	longestPause = 30 * time.Second
 )
 
-// noteWaits notes what the calls of this process do that take long, and which call has what they
-// wait for, until settled is called. look returns the calls in flight.
+// noteWaits notes what slow calls of this process are doing, and which call holds what they wait
+// for, until settled is called. look returns the calls in flight.
 func (a *app) noteWaits(ctx context.Context, look func(context.Context) ([]*admin.Call, error)) (settled func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -201,7 +201,7 @@ func (a *app) noteWaits(ctx context.Context, look func(context.Context) ([]*admi
 	}
 }
 
-// holderOf returns the call that c waits for in the end, or nil if that is not known.
+// holderOf returns the call that c ultimately waits for, or nil if that is not known.
 func holderOf(calls []*admin.Call, c *admin.Call) *admin.Call {
 	for range calls {
 		if c.WaitsFor == "" {
@@ -216,7 +216,7 @@ func holderOf(calls []*admin.Call, c *admin.Call) *admin.Call {
 	return nil
 }
 
-// apiOf returns the group and version of a pipe, or what else its name says.
+// apiOf returns the name of a pipe as users write it, such as disk/v1.
 func apiOf(pipe string) string {
 	return strings.Replace(strings.TrimPrefix(pipe, "csi-proxy-"), "-", "/", 1)
 }
@@ -234,7 +234,7 @@ func (e callEntry) caller() string {
 	return ""
 }
 
-// does returns what the call does at the moment.
+// does returns what the call is doing.
 func (e callEntry) does() string {
 	switch {
 	case e.WaitsFor != "":

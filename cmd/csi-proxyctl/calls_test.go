@@ -12,7 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
-// A command that waits says so soon, and asks less and less often.
+// A command that waits says so soon, and checks less and less often.
 func TestLooksAtOwnCallsAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stderr := &timedBuffer{}
@@ -42,7 +42,7 @@ func (b *timedBuffer) Write(text []byte) (int, error) {
 	return b.Buffer.Write(text)
 }
 
-// A look whether something exists fails after the failure, and is expected.
+// A check whether something exists fails after the real failure, and is expected.
 func TestCauseOfFailedCall(t *testing.T) {
 	device := win32Entry{Call: "DeviceIoControl", Code: "IOCTL_DISK_CREATE_DISK", Error: "I/O device error"}
 	probe := win32Entry{Call: "NtCreateFile", Error: "file not found"}

@@ -29,8 +29,8 @@ func onAPI[C io.Closer](ctx context.Context, a *app, api string, connect func() 
 	return nil
 }
 
-// answer makes one call of a client, with a time limit of its own: in a list, what hangs takes no
-// time from the others.
+// answer makes one call of a client, with its own time limit: in a list, a call that hangs does
+// not delay the others.
 func answer[In, Out any](ctx context.Context, a *app, call func(context.Context, In, ...grpc.CallOption) (Out, error), in In) (Out, error) {
 	ctx, cancel := a.limited(ctx)
 	defer cancel()

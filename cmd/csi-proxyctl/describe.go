@@ -12,7 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
-// describe asks csi-proxy, through the pipe of administrators, what the API does not report.
+// describe asks csi-proxy, through the pipe of administrators, for what the API does not report.
 func (a *app) describe(ctx context.Context, in *admin.DescribeRequest) (*admin.DescribeResponse, error) {
 	conn, err := connect(pipe.Path(admin.Pipe))
 	switch {

@@ -120,7 +120,7 @@ func text(s *string) string {
 	return *s
 }
 
-// describedNode returns what the API does not report of the disks, or nil.
+// describedNode returns what the API does not report about the disks, or nil.
 func (a *app) describedNode(ctx context.Context) *admin.DescribeResponse {
 	node, err := a.describe(ctx, &admin.DescribeRequest{})
 	if err != nil {
@@ -176,8 +176,8 @@ type askedDisk struct {
 	size, state, location error // location is noted for all disks at once
 }
 
-// noteFailures notes what the API did not answer about a disk. It reports whether all of that
-// is known nevertheless.
+// noteFailures notes what the API did not answer about a disk. It reports whether all of it
+// is known anyway.
 func (a *app) noteFailures(d *askedDisk) (complete bool) {
 	for _, f := range []struct {
 		what string
@@ -190,8 +190,8 @@ func (a *app) noteFailures(d *askedDisk) (complete bool) {
 	return d.location == nil && (d.size == nil || d.SizeBytes != nil) && (d.state == nil || d.Online != nil)
 }
 
-// disks returns what the API reports of all disks. If it fails with errIncomplete, the list is
-// usable, and the missing parts have been reported.
+// disks returns what the API reports about all disks. If it fails with errIncomplete, the list
+// is usable, and the missing parts have been reported.
 func (a *app) disks(ctx context.Context, only map[uint32]bool) ([]diskEntry, error) {
 	asked, err := a.askDisks(ctx, only)
 	if err != nil {
@@ -208,7 +208,7 @@ func (a *app) disks(ctx context.Context, only map[uint32]bool) ([]diskEntry, err
 	return entries, nil
 }
 
-// askDisks asks the API about disks, a few at once, each with a time limit of its own.
+// askDisks asks the API about disks, a few at once, each with its own time limit.
 func (a *app) askDisks(ctx context.Context, only map[uint32]bool) ([]askedDisk, error) {
 	client, err := disk.NewClient()
 	if err != nil {

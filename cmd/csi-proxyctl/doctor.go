@@ -150,8 +150,8 @@ func checkFailed(check string, err error) []finding {
 
 // examinePipes checks which pipes respond. A csi-proxy of the same release as this command
 // has all of them; another release may have fewer.
-// owners are the processes that serve pipes, if they are known: another process that serves one
-// pipe keeps csi-proxy from serving the others.
+// owners are the processes that serve pipes, if they are known: if another process serves one
+// pipe, csi-proxy cannot serve the others.
 func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 	by := map[pipeState][]string{}
 	for _, p := range pipes {
@@ -196,8 +196,8 @@ func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 	return found
 }
 
-// startHint says how to start csi-proxy on a system, and where it says why it has ended. logs are
-// the log files or directories of the Windows service, as far as they are known.
+// startHint says how to start csi-proxy on a system, and where to find why it has ended. logs are
+// the known log files or directories of the Windows service.
 func startHint(system string, logs []string) string {
 	if system != "windows" {
 		return "start csi-proxy-sim; its sockets must be in the directory " + pipe.DirVariable + " or, if that is not set, in /run/csi-proxy or $XDG_RUNTIME_DIR/csi-proxy. " +

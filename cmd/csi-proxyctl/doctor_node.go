@@ -18,17 +18,17 @@ import (
 const (
 	// nearlyFull is the used part of a volume, in percent, from which it is reported.
 	nearlyFull = 95
-	// mostLooked is the number of disks whose content is looked at. Each look reads some MiB.
+	// mostLooked is the number of disks whose content is checked. Each check reads some MiB.
 	mostLooked = 8
 	// mostCalls is the number of calls that are reported one by one.
 	mostCalls = 5
-	// unused is the least space behind a volume that is reported, in bytes: less may be what
-	// partition tables and clusters leave.
+	// unused is the minimum space behind a volume that is reported, in bytes: partition
+	// tables and clusters may leave less.
 	unused = 64 << 20
 )
 
-// examineNode makes the checks of disks, volumes, links and calls, of what csi-proxy describes
-// with one answer, and otherwise those that are possible without the pipe of administrators.
+// examineNode checks disks, volumes, links and calls, from a single description by csi-proxy.
+// Without the pipe of administrators, it makes the checks that are possible.
 func (a *app) examineNode(ctx context.Context) []finding {
 	calls, err := a.inFlight(ctx)
 	found := examineCalls(calls)
@@ -80,7 +80,7 @@ func (a *app) examineNode(ctx context.Context) []finding {
 	return slices.Concat(disks, volumes, links, found, examineTargets(node))
 }
 
-// devicesHang is the remedy where Windows does not answer about devices.
+// devicesHang is the remedy if Windows does not answer about devices.
 const devicesHang = "look for errors of disks in the System event log, and for calls that hang with csi-proxyctl calls; restart the node if that persists"
 
 // notListed is the finding of a check for which csi-proxy has no list.
@@ -114,7 +114,7 @@ func examineDisks(disks []*admin.Disk, serials map[uint32]string) []finding {
 }
 
 // examineContent finds disks without a volume that csi-proxy would not partition, because they
-// have content. It leaves out a disk that a call works on, which would keep it waiting.
+// have content. It leaves out disks that a call is using, because it would have to wait for them.
 func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, serials map[uint32]string, calls []*admin.Call) []finding {
 	ctx, cancel := a.withShortLimit(ctx, openLimit)
 	defer cancel()
@@ -187,8 +187,8 @@ func examineVolumes(a *app, node *admin.DescribeResponse) []finding {
 	return found
 }
 
-// examineTargets finds disks of iSCSI targets without a mounted volume, as a driver leaves them
-// that was cut off. The API does not list sessions.
+// examineTargets finds disks of iSCSI targets without a mounted volume, which a driver that was
+// cut off may leave. The API does not list sessions.
 func examineTargets(node *admin.DescribeResponse) []finding {
 	var found []finding
 	for _, d := range node.Disks {
@@ -201,8 +201,8 @@ func examineTargets(node *admin.DescribeResponse) []finding {
 	return found
 }
 
-// unusedBehind returns how many bytes a volume could grow by: what its file system leaves of its
-// partition, and what is free behind that. It returns 0 for a volume on several disks.
+// unusedBehind returns how many bytes a volume could grow by: what its file system leaves unused
+// in its partition, and what is free behind that. It returns 0 for a volume on several disks.
 func unusedBehind(v *admin.Volume, disks []*admin.Disk) uint64 {
 	if len(v.Disks) != 1 {
 		return 0

@@ -84,7 +84,7 @@ func TestExamineVolumes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { expectFindings(t, examineVolumes(&app{}, volume(c.change)), c.want...) })
 	}
-	// Space before the next partition counts, what is behind it does not.
+	// Space before the next partition counts, space behind it does not.
 	node := volume(func(v *admin.Volume) { v.SizeBytes = 4 * gib })
 	node.Disks[0].Partitions = append(node.Disks[0].Partitions, &admin.Partition{OffsetBytes: 5*gib + 1<<20, LengthBytes: gib})
 	if got := unusedBehind(node.Volumes[0], node.Disks); got != gib {
@@ -183,7 +183,7 @@ func TestExamineLogsFindsCrash(t *testing.T) {
 	expectFindings(t, (&app{}).examineLogs([]string{filepath.Join(dir, "csi-proxy.log")}))
 }
 
-// The process that serves one pipe keeps csi-proxy from serving the others.
+// While a process serves one pipe, csi-proxy cannot serve the others.
 func TestExamineOwnersOfPipes(t *testing.T) {
 	found := examinePipes(answers(probed{server: "csi-proxy v2"}, probed{state: absent}), "v2", []pipeOwner{{pid: 34, image: "old.exe", pipes: []string{"csi-proxy-disk-v1beta1"}}})
 	expectFindings(t, found, "ok 1 of 2", "problem missing: disk/v1beta2")

@@ -47,7 +47,7 @@ func TestExaminePipes(t *testing.T) {
 	}
 }
 
-// Who finds csi-proxy ended needs the places that have the reason.
+// If csi-proxy has ended, the reader needs to know where to find the reason.
 func TestStartHint(t *testing.T) {
 	hint := startHint("windows", []string{`C:\csi\csi-proxy.log`})
 	for _, want := range []string{"sc.exe start csiproxy", `its log (C:\csi\csi-proxy.log)`, "-crash.log", "event log Application, source csiproxy"} {

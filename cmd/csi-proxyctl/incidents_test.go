@@ -97,7 +97,7 @@ func (i incident) run(ts *testscript.TestScript) {
 }
 
 // runFill is the command of scripts that makes a large file in a directory of a simulated node
-// that does not run, as a program of a pod does.
+// that is not running, as a program in a pod would.
 func runFill(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: fill STATE-DIRECTORY DIRECTORY SIZE")
@@ -113,8 +113,8 @@ func runFill(ts *testscript.TestScript, neg bool, args []string) {
 const running = 32
 
 // runFlood is the command of scripts that makes calls of WriteVolumeCache for the volume that a
-// file names, and waits until csi-proxy has all of them, as many as may in FlushFileBuffers. They go
-// on until the script ends.
+// file names, and waits until csi-proxy has all of them, with as many as possible in
+// FlushFileBuffers. They continue until the script ends.
 func runFlood(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: flood NUMBER FILE")

@@ -6,12 +6,12 @@ import (
 	"os"
 )
 
-// volDataSize is the most that is read of a file of the kubelet, which has a few names.
+// volDataSize is the most that is read from a file of the kubelet, which has a few names.
 const volDataSize = 64 << 10
 
 // volumeHandle returns the volume handle that the kubelet notes in a directory of a pod's
-// volume, or "". It reads the file itself, because csi-proxyctl runs on the node, and follows
-// no link out of the directory.
+// volume, or "". It reads the file itself, because csi-proxyctl runs on the node, and does
+// not follow links out of the directory.
 func volumeHandle(dir string) string {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

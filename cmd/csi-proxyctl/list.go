@@ -20,7 +20,7 @@ func (a *app) listing(c *cobra.Command) *cobra.Command {
 	return a.watchable(c)
 }
 
-// listGroup returns a group that lists if it is called without a subcommand.
+// listGroup returns a group of commands that lists if it is called without a subcommand.
 func listGroup(use, short string, list *cobra.Command, others ...*cobra.Command) *cobra.Command {
 	c := group(use, short, append(others, list)...)
 	c.Long = short + ".\n\nWithout a subcommand: " + list.Name() + "."
@@ -76,8 +76,8 @@ func (a *app) filter(list any, rows [][]string) (any, [][]string, error) {
 	return kept.Interface(), keptRows, nil
 }
 
-// matches reports whether an entry has the value of a filter. A list has each of its
-// elements; an empty one, and what the node did not report, has the empty value.
+// matches reports whether an entry has the value of a filter. A list matches each of
+// its elements; an empty list, or a value that the node did not report, matches the empty value.
 func matches(entry map[string]any, t reflect.Type, filter string) (bool, error) {
 	field, want, ok := strings.Cut(filter, "=")
 	field, not := strings.CutSuffix(field, "!")

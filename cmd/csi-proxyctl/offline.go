@@ -7,7 +7,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
-// offlineReason returns why a disk is offline, as far as it is known.
+// offlineReason returns why a disk is offline, if it is known.
 func offlineReason(d *admin.Disk, all []*admin.Disk) string {
 	if d.Online {
 		return ""

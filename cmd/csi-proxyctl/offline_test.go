@@ -7,8 +7,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
-// What is said of an offline disk 2 for each reason of Windows, alone and beside a disk 1 with
-// its identity. A second path to a device has that too, and must not go online.
+// What is said about an offline disk 2 for each reason that Windows reports, alone and beside
+// a disk 1 with the same identity. A second path to a device also has the same identity, and
+// must not go online.
 func TestWhyOffline(t *testing.T) {
 	const twin, online = "it has the same identity as disk 1, so one is a copy of the other", "SetDiskState disk_number=2 is_online=true"
 	for _, c := range []struct{ reason, alone, beside, remedy string }{

@@ -119,7 +119,7 @@ func (a *app) printMessage(m proto.Message) error {
 	return a.printJSON(b.Bytes())
 }
 
-// withLists returns v with empty lists in place of nil ones, so that a program
+// withLists returns v with empty lists instead of nil ones, so that a program
 // always finds a list.
 func withLists[T any](v T) T {
 	fillLists(reflect.ValueOf(&v).Elem())
@@ -150,7 +150,7 @@ func (a *app) printEmpty() error {
 	return a.printValue(map[string]any{})
 }
 
-// plural returns the text for one thing, or that for several with their number.
+// plural returns the text for one thing, or the text for several with their number.
 func plural(n int, one, several string) string {
 	if n == 1 {
 		return one

@@ -18,10 +18,10 @@ type place struct {
 	dir        bool
 }
 
-// examinePlaces finds files and directories of the service that others than administrators
-// may change: who can replace the program is LocalSystem, who can write the configuration decides what
-// drivers may do, and who can write to the log's
-// directory can hide what happened or fill the disk.
+// examinePlaces finds files and directories of the service that accounts other than administrators
+// may change. An account that can replace the program is LocalSystem; one that can write the
+// configuration decides what drivers may do; and one that can write to the log's directory can hide
+// what happened or fill the disk.
 func examinePlaces(places []place) []finding {
 	const check = "install"
 	var found []finding
@@ -99,7 +99,7 @@ func examineStart(service string, c serviceConfig) []finding {
 	return found
 }
 
-// muchLog is the size of log files, in bytes, from which they are reported.
+// muchLog is the total size of log files, in bytes, from which they are reported.
 const muchLog = 1 << 30
 
 // recentCrash is the age of a crash up to which it is reported.
@@ -108,7 +108,7 @@ const recentCrash = 24 * time.Hour
 // crashFile matches the files that have the crash of a process (cmd/internal/logs).
 var crashFile = regexp.MustCompile(`(?i)-crash(-\d{8}T\d{6}\.\d{3})?\.log$`)
 
-// examineLogs finds logs whose newest files are large together, and crashes.
+// examineLogs finds logs whose newest files are large in total, and crashes.
 func (a *app) examineLogs(paths []string) []finding {
 	var found []finding
 	for _, path := range paths {

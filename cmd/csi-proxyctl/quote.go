@@ -11,7 +11,7 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // quoted returns a value as an argument of a command that an administrator pastes into
 // PowerShell. The value may be chosen by others: a target of iSCSI chooses the serial numbers
-// of its disks. PowerShell takes four other characters for a single quote as well.
+// of its disks. PowerShell also treats four other characters as single quotes.
 func quoted(value string) string {
 	value = printable(value)
 	if plainWord.MatchString(value) {

@@ -36,7 +36,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	noting         sync.Mutex // held while something is printed to stderr
-	settled        func()     // ends what notes why the command waits, if that has begun
+	settled        func()     // stops the notes about why the command waits, if they have begun
 	output         string
 	noHeaders      bool
 	filters        []string
@@ -182,7 +182,7 @@ func names(commands []*cobra.Command) []string {
 	return all
 }
 
-// failure is an error of the operation, in contrast to wrong usage.
+// failure is an error of the operation, as opposed to wrong usage.
 type failure struct {
 	what string // the operation, "disk/v1 GetDiskStats", or "" if the error contains it
 	err  error

@@ -54,8 +54,8 @@ func formsOf(text string) map[string]string {
 		"UTF-16": wide.String(),
 		"hex":    hex.EncodeToString([]byte(text)),
 	}
-	// In base64 the letters depend on where in three bytes it begins. Those that have bits of
-	// what is beside it are left out.
+	// In base64 the letters depend on the offset of the text within three bytes. Letters that
+	// have bits of neighboring bytes are left out.
 	for skip := range 3 {
 		coded := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", skip) + text))
 		forms[fmt.Sprintf("base64 behind %d bytes", skip)] = coded[(8*skip+5)/6 : (skip+len(text))*8/6]
@@ -141,7 +141,8 @@ func TestScripts(t *testing.T) {
 			// incident HEADING [SOURCE=PATTERN...] asks the sources, and runs the commands of a
 			// section of docs/incidents.md.
 			"incident": o.incident,
-			// mark makes old what the sources say now, so that the next incident is about what is new.
+			// mark makes everything that the sources say now old, so that the next incident has
+			// only what is new.
 			"mark":    func(ts *testscript.TestScript, _ bool, _ []string) { o.mark(ts) },
 			"overdue": o.overdue,
 			"fill":    runFill,

@@ -18,11 +18,11 @@ var update = flag.Bool("update", false, "write docs/evidence/incidents.md")
 
 const sourcesPage = "../../docs/evidence/incidents.md"
 
-// sources are what an engineer on call can ask, in the order of the page.
+// sources are what an engineer on call can look at, in the order of the page.
 var sources = []string{"log", "metrics", "calls", "doctor", "why"}
 
-// observer asks the sources about each incident of a script, whose variable LOG names the log
-// file of csi-proxy. Of each source it notes what is new since the last incident.
+// observer queries the sources about each incident of a script, whose variable LOG names the
+// log file of csi-proxy. From each source it notes what is new since the last incident.
 type observer struct {
 	said []sourceLines
 
@@ -39,9 +39,9 @@ type sourceLines struct {
 }
 
 // incident is the command of scripts that asks the sources about an incident, and runs the
-// commands of its section. Each argument behind the heading is SOURCE=PATTERN: a source has to
-// print a line that matches, and one that is not named has to print nothing. subject=TEXT is what
-// why is asked about, unless it is on the page.
+// commands of its section. Each argument after the heading is SOURCE=PATTERN: a source must print
+// a line that matches, and one that is not named must print nothing. subject=TEXT is the argument
+// of why, unless it is on the page.
 func (o *observer) incident(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: incident HEADING [subject=TEXT] [SOURCE=PATTERN...]")
@@ -85,10 +85,11 @@ func (o *observer) incident(ts *testscript.TestScript, neg bool, args []string) 
 	o.mark(ts)
 }
 
-// overdue is the command of scripts that runs a command whose call goes on when its time is over:
-// a line of csi-proxyctl calls matches the pattern, and its caller is gone. The command has its
-// time limit from the variable TIMEOUT. On a busy machine, the time can be over before the call is
-// that far; then it runs again with more time, and what the sources say about that is old.
+// overdue is the command of scripts that runs a command whose call continues when its time is
+// over: a line of csi-proxyctl calls matches the pattern, and its caller is gone. The variable
+// TIMEOUT is the command's time limit. On a busy machine, the time can be over before the call has
+// got that far; then the command runs again with more time, and what the sources say about the
+// first run is old.
 func (o *observer) overdue(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: overdue PATTERN PROGRAM ARGUMENT...")
@@ -205,7 +206,7 @@ func metricsOf(log string, ts *testscript.TestScript) map[string]string {
 	return all
 }
 
-// withoutChance replaces with … what differs from run to run, and what a reader does not need.
+// withoutChance replaces what differs between runs, and what a reader does not need, with ….
 func withoutChance(line string) string {
 	for _, r := range []struct{ pattern, by string }{
 		{`^([WE])\d{4} \S+ +\d+ \S+\] `, "$1… "},
@@ -269,7 +270,7 @@ to run. Nothing of this is from a real Windows ([verification](verification.md))
 
 // check compares the page with what the sources said, or writes it.
 func (o *observer) check(t *testing.T) {
-	if len(o.said) == 0 || t.Failed() { // another script was run, or it says what is wrong
+	if len(o.said) == 0 || t.Failed() { // another script was run, or the failure says what is wrong
 		return
 	}
 	now := o.page()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What why is asked about.
+// The kinds of subjects that why explains.
 const (
 	aName = iota
 	aPath
@@ -15,7 +15,7 @@ const (
 	aPipe
 )
 
-// subject is what why is asked about.
+// subject is what why explains.
 type subject struct {
 	kind int
 	text string

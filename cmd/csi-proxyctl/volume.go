@@ -99,8 +99,8 @@ type askedVolume struct {
 	format, stats error
 }
 
-// noteVolume notes what the API did not answer about a volume. It reports whether all of that
-// is known nevertheless.
+// noteVolume notes what the API did not answer about a volume. It reports whether all of it
+// is known anyway.
 func (a *app) noteVolume(v *askedVolume) (complete bool) {
 	if v.format != nil {
 		a.note("volume %s: cannot check format: %s", v.ID, brief(v.format))
@@ -126,7 +126,7 @@ func (v *askedVolume) add(d *admin.Volume) {
 	}
 }
 
-// volumesOn returns the described volumes of a disk of which the API does not list them.
+// volumesOn returns the described volumes of a disk whose volumes the API does not list.
 func volumesOn(disk uint32, described map[string]*admin.Volume) (found []askedVolume) {
 	for _, d := range described {
 		if slices.Contains(d.Disks, disk) {
@@ -137,8 +137,8 @@ func volumesOn(disk uint32, described map[string]*admin.Volume) (found []askedVo
 	return found
 }
 
-// askVolumes asks the API about all volumes, on a few disks at once, each call with a time limit
-// of its own. It notes the disks whose volumes it could not list, and returns them.
+// askVolumes asks the API about all volumes, on a few disks at once, each call with its own time
+// limit. It notes the disks whose volumes it could not list, and returns them.
 func (a *app) askVolumes(ctx context.Context) (asked []askedVolume, failed []uint32, err error) {
 	disks, err := disk.NewClient()
 	if err != nil {

@@ -21,8 +21,8 @@ func (o pipeOwner) what() string {
 	return fmt.Sprintf("%d pipes", len(o.pipes))
 }
 
-// ownersHint says what to do about a pipe that is not served, if the processes that serve others
-// keep it from that; otherwise, it says what else may be the reason.
+// ownersHint says what to do about a pipe that is not served because other processes serve other
+// pipes; if that is not the reason, it says what else may be.
 func ownersHint(owners []pipeOwner, otherwise string) string {
 	hint := otherwise
 	for _, o := range owners {
@@ -31,8 +31,8 @@ func ownersHint(owners []pipeOwner, otherwise string) string {
 	return hint
 }
 
-// examineWaiting finds the processes that keep a Windows service of csi-proxy, which runs
-// in a process, from serving.
+// examineWaiting finds the processes that prevent a Windows service of csi-proxy, which
+// runs in a process, from serving.
 func examineWaiting(service string, pid uint32, owners []pipeOwner) []finding {
 	found := []finding{}
 	for _, o := range owners {
@@ -50,7 +50,7 @@ func examineWaiting(service string, pid uint32, owners []pipeOwner) []finding {
 }
 
 // ownersOf returns the processes that serve the pipes, as serverOf says, in the order of
-// their first pipe. Pipes that cannot be asked for theirs are left out.
+// their first pipe. Pipes whose process is unknown are left out.
 func ownersOf(paths []string, serverOf func(path string) (pid uint32, image string, err error)) []pipeOwner {
 	var owners []pipeOwner
 	at := map[uint32]int{}

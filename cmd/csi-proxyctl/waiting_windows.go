@@ -9,7 +9,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 )
 
-// examineServer checks whether a service that runs serves the pipes that exist.
+// examineServer checks whether a running service serves the pipes that exist.
 func examineServer(service string, paths []string) []finding {
 	running, err := runningServices()
 	if err != nil {
@@ -30,7 +30,7 @@ func examineServer(service string, paths []string) []finding {
 	return examineWaiting(service, pid, owners)
 }
 
-// runningServices returns the processes of the services that run.
+// runningServices returns the processes of the running services.
 func runningServices() (map[string]uint32, error) {
 	h, err := windows.OpenSCManager(nil, nil, windows.SC_MANAGER_CONNECT|windows.SC_MANAGER_ENUMERATE_SERVICE)
 	if err != nil {

@@ -32,7 +32,7 @@ func (a *app) watchable(c *cobra.Command) *cobra.Command {
 }
 
 // watch calls show until its context ends, and prints its output when it changes. A
-// failure is printed, too, and watch continues, because the daemon may be restarting.
+// failure is also printed, and watch continues, because the daemon may be restarting.
 // The output has no control characters, so it can be redirected to a file.
 func (a *app) watch(c *cobra.Command, args []string, interval time.Duration, show func(*cobra.Command, []string) error) error {
 	stdout, stderr := a.stdout, a.stderr

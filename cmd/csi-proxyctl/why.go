@@ -103,16 +103,16 @@ type inquiry struct {
 	ids    map[uint32]*diskv1.DiskIDs
 	calls  []*admin.Call
 	failed []*admin.FailedCall // recently, the last one first
-	// unmade is the path at which a pod does not have its volume yet, if where it is staged is
+	// unmade is the path at which a pod does not have its volume yet, if the staging path is
 	// explained instead.
 	unmade string
-	busy   bool // a call works on what is explained
-	// others are the paths of the other volumes of the pod that is explained.
+	busy   bool // a call is using what is explained
+	// others are the paths of the pod's other volumes.
 	others []string
 	explanation
 }
 
-// step adds a step. A call may name several things that are explained: it is there once.
+// step adds a step. A call may name several things that are explained, but is added once.
 func (q *inquiry) step(kind, format string, args ...any) {
 	if s := (whyStep{kind, fmt.Sprintf(format, args...)}); !slices.Contains(q.Steps, s) {
 		q.Steps = append(q.Steps, s)
@@ -295,7 +295,7 @@ func (q *inquiry) checkCallsWith(match func(field) bool) []*admin.FailedCall {
 	return q.failures(match)
 }
 
-// hangTrouble returns what is wrong with a call that hangs, and what to do.
+// hangTrouble returns what is wrong with a hanging call, and what to do.
 func hangTrouble(calls []*admin.Call, c *admin.Call) (cause, remedy string) {
 	const unfinished = "Windows has not finished it, and it cannot be stopped: csi-proxyctl calls --watch shows whether it ends; if it does not, check the disk, and restart the node"
 	switch holder := holderOf(calls, c); {
@@ -303,7 +303,7 @@ func hangTrouble(calls []*admin.Call, c *admin.Call) (cause, remedy string) {
 		return callText(c), unfinished
 	case c.WaitsFor != "" && holder != nil && holder.WaitsFor == "" && hanging(holder):
 		return callText(holder) + fmt.Sprintf("; call %d, %s, waits for it", c.Id, c.Method), unfinished
-	default: // it may go on at any time
+	default: // it may continue at any time
 		return callText(c), "it only waits: csi-proxyctl calls --watch shows whether the calls before it end"
 	}
 }
@@ -320,8 +320,8 @@ func hanging(c *admin.Call) bool {
 // field is a field of a request.
 type field struct{ name, value string }
 
-// fieldsOf returns the fields in the target of a call, which quotes texts as Go does where
-// that is necessary (docs/reference.md, audit log).
+// fieldsOf returns the fields in the target of a call, which quotes texts as Go does if
+// necessary (docs/reference.md, audit log).
 func fieldsOf(target string) (all []field) {
 	for {
 		name, rest, ok := strings.Cut(strings.TrimLeft(target, " "), "=")
@@ -395,8 +395,8 @@ func (q *inquiry) named(ctx context.Context, name string) subject {
 	return subject{}
 }
 
-// unknown explains a name that nothing has. In the text of an event, it is that of a volume which
-// the kubelet wants.
+// unknown explains a name that nothing has. In the text of an event, it is the name of a volume
+// that the kubelet wants.
 func (q *inquiry) unknown(name string) {
 	cause := fmt.Sprintf("nothing on this node belongs to %s: the kubelet has no such volume or pod, no path of a mount point or of a link to a share has this name, and no disk has it as its serial number", hosterr.Quote(name))
 	remedy := "the volume is not published on this node: see the driver's log; or give its volume handle, a path, a disk number, a volume ID or a pipe"
@@ -422,7 +422,7 @@ func newestOf(group string) (version string) {
 }
 
 // published returns the path that was found for a name. If the driver has not made the pod's
-// path, it describes and returns the path for staging instead: the kubelet has noted the volume
+// path, it describes and returns the staging path instead: the kubelet has noted the volume
 // handle beside the pod's path.
 func (q *inquiry) published(ctx context.Context) (string, error) {
 	node, path := q.node, q.node.Way.Path
@@ -454,7 +454,7 @@ var (
 )
 
 // below describes the volume for which the kubelet has a directory, and returns where the kubelet
-// wants it; of a pod, that is its first volume. It returns any other path unchanged.
+// wants it; for a pod, that is its first volume. It returns any other path unchanged.
 func (q *inquiry) below(ctx context.Context, path string) (string, error) {
 	node, way := q.node, q.node.Way
 	if way == nil || len(way.Hops) > 0 || way.Missing+way.Error+way.Share != "" {
@@ -507,7 +507,7 @@ func (q *inquiry) path(ctx context.Context, path string) {
 		q.gone(volume, way.Hops[len(way.Hops)-1].Path)
 	}
 	names := []string{path, strings.TrimRight(way.Location+`\`+way.Missing, `\`)}
-	for _, h := range way.Hops { // they exist: what failed to make them was done in the end
+	for _, h := range way.Hops { // they exist, so calls that failed to make them no longer matter
 		q.checkCalls(h.Path)
 		names = slices.DeleteFunc(names, func(name string) bool { return samePath(name, h.Path) })
 	}
@@ -636,7 +636,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// linkLeads asks whether the target of a link exists. It contacts the server of a share.
+// linkLeads checks whether the target of a link exists. It contacts the server of a share.
 func (a *app) linkLeads(ctx context.Context, path string) (exists bool, err error) {
 	ctx, cancel := a.withShortLimit(ctx, openLimit)
 	defer cancel()
@@ -649,7 +649,7 @@ func (a *app) linkLeads(ctx context.Context, path string) (exists bool, err erro
 }
 
 // openLimit is the time limit for a server to answer, unless --timeout is given. Windows itself
-// waits for longer.
+// waits longer.
 const openLimit = 30 * time.Second
 
 // gone explains a mount point whose volume the node does not have.
@@ -675,7 +675,7 @@ func (q *inquiry) gone(volume, at string) {
 		fmt.Sprintf("csi-proxyctl why %s shows why the disk is offline; if it is another disk, attach that one again and run: csi-proxyctl call disk/v1 Rescan", offline[0]))
 }
 
-// volumeAt returns the volume with an ID, or that a path without links is on.
+// volumeAt returns the volume with an ID, or the volume that a path without links is on.
 func (q *inquiry) volumeAt(path string) *admin.Volume {
 	for _, v := range q.node.Volumes {
 		if len(path) >= len(v.Id) && strings.EqualFold(path[:len(v.Id)], v.Id) {
@@ -704,7 +704,7 @@ func (q *inquiry) volumeOnly(ctx context.Context, id string) {
 	q.conclude(resultOK, "nothing wrong was found with the volume and its disk", "")
 }
 
-// volume explains a volume and its disks. A problem of a disk explains that of the volume.
+// volume explains a volume and its disks. A problem of a disk explains a problem of the volume.
 func (q *inquiry) volume(v *admin.Volume) {
 	q.step("volume", "%s", q.volumeText(v))
 	q.step("users", "unknown: csi-proxy does not ask Windows which processes use a volume")
@@ -721,8 +721,8 @@ func (q *inquiry) volume(v *admin.Volume) {
 	q.checkVolume(v, append(failed, q.checkCalls(v.Id)...))
 }
 
-// checkVolume explains a volume. What failed explains why it is not in use yet. Without a file
-// system it may be one that a driver has not formatted yet.
+// checkVolume explains a volume. Failed calls explain why it is not in use yet. If it has no
+// file system, a driver may not have formatted it yet.
 func (q *inquiry) checkVolume(v *admin.Volume, failed []*admin.FailedCall) {
 	answers, unused := v.Error == "" && !v.Offline, len(v.MountedAt) == 0
 	if answers && (unused || v.FileSystem == "") {
@@ -805,7 +805,8 @@ func (q *inquiry) checkDisk(d *admin.Disk) {
 	}
 }
 
-// diskTrouble returns what is wrong with a disk, which the cause calls name, and what to do, or "".
+// diskTrouble returns what is wrong with a disk, and what to do, or "". The cause calls the disk
+// name.
 func diskTrouble(d *admin.Disk, all []*admin.Disk, name string) (cause, remedy string) {
 	switch {
 	case d.Error != "":
@@ -880,9 +881,9 @@ func (q *inquiry) foreign(d *admin.Disk, hasVolumes bool, found *admin.ClearDisk
 	}
 }
 
-// foreignTrouble says that a disk, which the cause calls name, has content of another system, and
-// what to do; or "". A partition table that Windows knows is no such content, and neither is what
-// a format may have left in the volume of a partition: FormatVolume knows whether it may go on
+// foreignTrouble says that a disk has content of another system, and what to do; or "". The cause
+// calls the disk name. A partition table that Windows knows is not such content, nor is what a
+// format may have left in the volume of a partition: FormatVolume knows whether it may continue
 // there.
 func foreignTrouble(d *admin.Disk, hasVolumes bool, found *admin.ClearDiskResponse, name string) (cause, remedy string) {
 	ofWindows := []string{"NTFS", "ReFS", "exFAT", "FAT", storage.BootSector, storage.UnknownContent}
@@ -948,7 +949,7 @@ func (q *inquiry) pipe(ctx context.Context, name string) {
 	}
 }
 
-// shownPath returns the path of a pipe as people write it, and off Windows that of its socket.
+// shownPath returns the path of a pipe as people write it, or off Windows the path of its socket.
 func shownPath(name string) string {
 	if runtime.GOOS != "windows" {
 		if socket, err := pipe.SocketPath(pipe.Path(name)); err == nil {

@@ -16,11 +16,11 @@ import (
 )
 
 // recently is the age up to which a failed call explains why something is not done. The kubelet
-// tries again after some two minutes at most, and a call may take as long.
+// tries again after about two minutes at most, and a call may take as long.
 const recently = 10 * time.Minute
 
-// recent removes the failed calls that are old, those that go on although their caller gave up,
-// and those that do not matter any more.
+// recent removes the failed calls that are old, those that continue although their caller gave
+// up, and those that no longer matter.
 func (q *inquiry) recent(all []*admin.FailedCall) []*admin.FailedCall {
 	return slices.DeleteFunc(all, func(f *admin.FailedCall) bool {
 		return ageOf(f.Call) >= recently || q.goesOn(f) || f.Overcome || q.isOver(f)
@@ -33,8 +33,8 @@ func (q *inquiry) goesOn(f *admin.FailedCall) bool {
 	})
 }
 
-// isOver reports whether the volume of a failed call was formatted or mounted since, or is not on
-// the node any more.
+// isOver reports whether the volume of a failed call has since been formatted or mounted, or is
+// no longer on the node.
 func (q *inquiry) isOver(f *admin.FailedCall) bool {
 	fields := fieldsOf(f.Call.GetTarget())
 	return q.node.VolumesError == "" && slices.ContainsFunc(fields, func(id field) bool {
@@ -63,8 +63,9 @@ func ageOf(c *admin.Call) time.Duration {
 }
 
 // failures adds a step for each failed call whose request has a field that matches, or whose error
-// is in the text that is asked about, and returns them. Methods that only read are left out
-// otherwise: drivers ask for what may not be there, such as the volume of a plain directory.
+// is in the text of the subject, and returns them. Methods that only read are left out unless the
+// text has their error: drivers ask for things that may not exist, such as the volume of a plain
+// directory.
 func (q *inquiry) failures(match func(field) bool) (found []*admin.FailedCall) {
 	for _, f := range q.failed {
 		matches := apiserver.Changes(f.Call.GetMethod()) && slices.ContainsFunc(fieldsOf(f.Call.GetTarget()), match)
@@ -77,7 +78,7 @@ func (q *inquiry) failures(match func(field) bool) (found []*admin.FailedCall) {
 	return found
 }
 
-// quotes reports whether the text that is asked about has the error of a failed call. Quoting
+// quotes reports whether the text of the subject has the error of a failed call. Quoting
 // doubles backslashes.
 func (q *inquiry) quotes(f *admin.FailedCall) bool {
 	plain := func(text string) string { return strings.NewReplacer(`\`, "", `"`, "").Replace(text) }
@@ -100,16 +101,17 @@ func failedTrouble(f *admin.FailedCall) (cause, remedy string) {
 		"correct what the error names; the driver tries again. csi-proxyctl calls --failed -o yaml shows which calls of Windows failed in it"
 }
 
-// undoes are the verbs of methods that undo something: when they fail, that is no reason for
-// which something is not done.
+// undoes are the verbs of methods that undo something: their failure is not the reason why
+// something is not done.
 var undoes = []string{"Disconnect", "Dismount", "Remove", "Rmdir", "Stop", "Unmount"}
 
 func undoing(c *admin.Call) bool {
 	return slices.ContainsFunc(undoes, func(verb string) bool { return strings.HasPrefix(c.GetMethod(), verb) })
 }
 
-// blameFailed blames the failed call that the text is about, or else the last one that was to do
-// something. One that names a disk by its number may have been about another disk: it is a note.
+// blameFailed blames the failed call that the text is about, or else the last one that should
+// have changed something. One that names a disk by its number may have been about another disk:
+// it is a note.
 func (q *inquiry) blameFailed(failed []*admin.FailedCall) {
 	if at := slices.IndexFunc(failed, q.quotes); at >= 0 {
 		q.blame(failedTrouble(failed[at]))
@@ -141,10 +143,10 @@ func diskOf(c *admin.Call) string {
 	return ""
 }
 
-// trimStop removes the full stop at the end of an error of Windows, so that a text can go on.
+// trimStop removes the full stop at the end of an error of Windows, so that a text can continue.
 func trimStop(text string) string { return strings.TrimSuffix(text, ".") }
 
-// blameQuoted blames the failed call that the text is about where nothing else is wrong.
+// blameQuoted blames the failed call that the text is about if nothing else is wrong.
 func (q *inquiry) blameQuoted() {
 	if at := slices.IndexFunc(q.failed, q.quotes); at >= 0 && q.Result != resultProblem {
 		q.Result = ""
@@ -152,9 +154,9 @@ func (q *inquiry) blameQuoted() {
 	}
 }
 
-// blameUnstaged explains a volume that is not mounted where no call names its path. A call that
-// a driver makes before it mounts, such as FormatVolume, names a disk or a volume only, so those
-// that hang or failed may be the cause, and those for shares if the volume may be one.
+// blameUnstaged explains a volume that is not mounted if no call names its path. Calls that a
+// driver makes before it mounts, such as FormatVolume, name only a disk or a volume, so those
+// that hang or failed may be the cause. So may calls for shares, if the volume may be a share.
 func (q *inquiry) blameUnstaged(cause, remedy string, groups ...string) {
 	if q.Result == resultProblem {
 		return
@@ -203,7 +205,7 @@ func (q *inquiry) onDisks(c *admin.Call) (text string) {
 	return text
 }
 
-// likely are the methods that are most often why a volume is not staged.
+// likely are the methods that are most often the reason why a volume is not staged.
 var likely = []string{"FormatVolume", "PartitionDisk", "SetDiskState"}
 
 // likelyFirst sorts calls by whether they are likely to be the cause.
@@ -224,13 +226,13 @@ func (q *inquiry) mayStage(c *admin.Call, groups []string) bool {
 	return slices.Contains(groups, group) && apiserver.Changes(c.GetMethod()) && !undoing(c) && !slices.ContainsFunc(fieldsOf(c.GetTarget()), q.ofAnother)
 }
 
-// isPath reports whether a field is a path, and no volume and no share.
+// isPath reports whether a field is a path, and not a volume or a share.
 func isPath(f field) bool {
 	return strings.ContainsAny(f.value, `\/`) && !volumeName.MatchString(f.value) && f.name != "remote_path"
 }
 
-// ofAnother reports whether a field is about another volume than one that is not mounted: it is a
-// path, or a volume that is mounted, or the disk of one.
+// ofAnother reports whether a field cannot be about a volume that is not mounted: it is a path, a
+// mounted volume, or the disk of one.
 func (q *inquiry) ofAnother(f field) bool {
 	return isPath(f) || slices.ContainsFunc(q.node.Volumes, func(v *admin.Volume) bool {
 		return len(v.MountedAt) > 0 && (samePath(f.value, v.Id) || slices.ContainsFunc(v.Disks, func(n uint32) bool { return onDisk(n)(f) }))

@@ -188,7 +188,7 @@ func TestWhyConcludes(t *testing.T) {
 	}
 }
 
-// Content of another system, and what csi-proxy itself writes.
+// Content of another system, and content that csi-proxy itself writes.
 func TestWhyForeignContent(t *testing.T) {
 	for _, c := range []struct {
 		name, style string

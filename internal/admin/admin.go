@@ -1,8 +1,8 @@
 // Package admin is the service for administrators of the node. The daemon serves it on the
 // pipe csi-proxy-admin, and csi-proxyctl calls it; package server is its other side.
 //
-// It is no part of the published API and has no promise of stability: the daemon and
-// csi-proxyctl should be of the same release.
+// It is not part of the published API, and it may change: the daemon and csi-proxyctl
+// should be of the same release.
 package admin
 
 import "sync"
@@ -12,8 +12,8 @@ import "sync"
 // Pipe is the name of the pipe.
 const Pipe = "csi-proxy-admin"
 
-// MaxAsked is how many devices are asked at once. It is less than the calls of one pipe that run
-// at once, so a description leaves room for others.
+// MaxAsked is how many devices are queried at once. It is less than the number of calls of one
+// pipe that run at once, so a description leaves room for others.
 const MaxAsked = 8
 
 // EachDevice calls f with the indexes of n devices, MaxAsked at once, and waits for all.

@@ -17,8 +17,8 @@ import (
 )
 
 // audit logs a request that changes the node, with its caller and result. It logs every
-// request that was carried out or failed. Of refused ones, which changed nothing, it logs
-// as many as failures are logged, so that they do not flood the log.
+// request that was carried out or failed. Refused requests, which changed nothing, have
+// the same limit as logged failures, so that they do not flood the log.
 func (s *Server) audit(ctx context.Context, c change, in any, took time.Duration, code codes.Code) {
 	if !s.config.Log.Enabled(ctx, slog.LevelInfo) {
 		return
@@ -52,8 +52,8 @@ func callerOf(ctx context.Context) *caller {
 }
 
 // targetOf returns the fields of a request as text, without secrets. Numbers and booleans
-// are always there, because disk 0 is a disk; empty texts are left out. No value can be taken
-// for another field, or for several lines: docs/reference.md#audit-log has the syntax.
+// are always there, because disk 0 is a disk; empty texts are left out. No value can be
+// mistaken for another field, or for several lines: docs/reference.md#audit-log has the syntax.
 func targetOf(in any) string {
 	m, ok := in.(proto.Message)
 	if !ok {
@@ -64,8 +64,8 @@ func targetOf(in any) string {
 	return b.String()
 }
 
-// writeFields writes the fields of a message. Those of a message in it have its name before
-// theirs.
+// writeFields writes the fields of a message. Fields of a nested message are prefixed with
+// its name.
 func writeFields(b *strings.Builder, within string, m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -96,13 +96,13 @@ func writeFields(b *strings.Builder, within string, m protoreflect.Message) {
 	}
 }
 
-// maxAuditText is how many bytes of a text are in an audit line. The API accepts paths of
+// maxAuditText is how many bytes of a text an audit line has. The API accepts paths of
 // 260 bytes.
 const maxAuditText = 1 << 10
 
-// writeText writes a text as it is if that is unambiguous, and otherwise as a string of Go.
-// What is left out of a long one is counted behind the quotes, so that a caller cannot hide
-// other fields behind it.
+// writeText writes a text as it is if that is unambiguous, and otherwise as a Go string.
+// The number of bytes left out of a long one follows the quotes, so that a caller cannot
+// hide other fields behind it.
 func writeText(b *strings.Builder, s string) {
 	cut := s
 	if len(s) > maxAuditText {

@@ -12,8 +12,8 @@ import (
 	iscsi "github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha2"
 )
 
-// FuzzAuditTarget: a target can be read back as the request that it is of, so no value of a
-// caller looks like another field, another line or another request.
+// FuzzAuditTarget: a target can be parsed back into its request, so no value of a caller
+// looks like another field, another line or another request.
 func FuzzAuditTarget(f *testing.F) {
 	f.Add("10.0.0.1", uint32(3260), "iqn.1991-05.com.microsoft:disk", int32(1), "user")
 	f.Add(`C:\with blank\x iqn=other`, uint32(0), "a\nAudit caller=1", int32(0), "\"`\\\u2028\u202e{}=\t")
@@ -44,7 +44,7 @@ func FuzzAuditTarget(f *testing.F) {
 	})
 }
 
-// shortened returns what a line has of a text, with the number of bytes that it does not have.
+// shortened returns the part of a text that a line has, with the number of missing bytes.
 func shortened(s string) string {
 	if len(s) <= maxAuditText {
 		return s

@@ -97,8 +97,8 @@ func TestAuditOff(t *testing.T) {
 	}
 }
 
-// A client cannot fill the log with requests that are refused. Those that change something
-// are all in the log.
+// A client cannot fill the log with requests that are refused. All requests that change
+// something are in the log.
 func TestAuditOfRefusedRequestsIsLimited(t *testing.T) {
 	socketDir(t)
 	var log logBuffer
@@ -148,7 +148,7 @@ func TestReadOnlyRefusesChanges(t *testing.T) {
 	}
 }
 
-// Auditing costs requests that only read nothing, and others little.
+// Auditing costs nothing for requests that only read, and little for others.
 func TestAllocationsOfAudit(t *testing.T) {
 	socketDir(t)
 	count := func(call func(context.Context) error) float64 {

@@ -14,20 +14,20 @@ import (
 type caller struct {
 	pid     uint32 // 0 if unknown
 	program func() string
-	calls   atomic.Int32 // that run; negative once the connection is closed for another one
+	calls   atomic.Int32 // running calls; negative once the connection is closed for another one
 	idle    func()       // is called when one has ended; may be nil
 	hangUp  func() error // closes the connection
 	left    atomic.Bool  // the connection is closed
 }
 
-// owner is who owns what callers share: a process, or a connection if its process is not
-// known.
+// owner is what callers' shares are counted by: a process, or a connection if its
+// process is not known.
 type owner struct {
 	pid        uint32
 	connection *caller
 }
 
-// owner returns whose share c has.
+// owner returns the owner of c's shares.
 func (c *caller) owner() owner {
 	if c == nil || c.pid == 0 {
 		return owner{connection: c}

@@ -4,7 +4,7 @@ package apiserver
 
 import "net"
 
-// clientOf knows no process: the call for it differs from system to system.
+// clientOf does not find the process: the call for that differs between systems.
 func clientOf(net.Conn) (pid uint32, ok bool) { return 0, false }
 
 func imageOf(uint32) string { return unknownProgram }

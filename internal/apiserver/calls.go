@@ -34,7 +34,7 @@ func (s *Server) wrapService(service *grpc.ServiceDesc, l *limiter) *grpc.Servic
 }
 
 // wrapMethod returns the outermost handler of a call, outside of decoding and of
-// [Config.Interceptors]. It recovers from panics, has the call counted, sets the deadline,
+// [Config.Interceptors]. It recovers from panics, counts the call, sets the deadline,
 // applies the limits and logs failures.
 func (s *Server) wrapMethod(l *limiter, service string, m grpc.MethodDesc) grpc.MethodHandler {
 	full := "/" + service + "/" + m.MethodName
@@ -149,7 +149,7 @@ func (c *call) admit(in any) error {
 			return c.unlessReplaced(c.busy(err))
 		}
 	}
-	if c.from.wasReplaced() { // from here on, the slot keeps the connection
+	if c.from.wasReplaced() { // from now on, the slot protects the connection
 		c.limiter.release(c.from)
 		return c.unlessReplaced(nil)
 	}
@@ -198,7 +198,7 @@ func (c *call) receive(in any) error {
 	return nil
 }
 
-// lost is the error of a call whose request is not awaited any longer.
+// lost is the error of a call whose request is no longer awaited.
 func (c *call) lost() *failure {
 	if c.arriving.late {
 		return failed(hosterr.Wrap("receive the request of", c.full, fmt.Errorf("%w: the client did not send it within %v", context.DeadlineExceeded, receiptLimit)))
@@ -211,10 +211,10 @@ type statusWriter interface {
 	WriteStatus(*status.Status) error
 }
 
-// abort ends the read of a request that is not awaited any longer.
+// abort ends the read of a request that is no longer awaited.
 func (c *call) abort() { c.end(c.lost()) }
 
-// expire ends a call that has taken longer than its limit. It marks the call before it looks at
+// expire ends a call that has taken longer than its limit. It marks the call before it checks
 // the phase, and [call.admit] does the reverse, so a call that was queued here never runs.
 func (c *call) expire() {
 	c.record.Expire()
@@ -243,7 +243,7 @@ func (c *call) end(f *failure) {
 }
 
 // isHealth reports whether a method is that of a health check, which kubelets and load
-// balancers repeat for ever.
+// balancers repeat forever.
 func isHealth(method string) bool { return strings.HasPrefix(method, "/grpc.health.v1.") }
 
 // invoke is the innermost interceptor: it calls the row.

@@ -9,10 +9,10 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// changes says of each verb with which a method of the API begins whether such methods
-// change the node: its disks, volumes, files, mappings, sessions or services, or what
-// Windows knows of them. They are audited, and refused with [Config.ReadOnly]. The name of
-// a whole method has precedence.
+// changes says for each verb that begins the name of a method of the API whether such
+// methods change the node: its disks, volumes, files, mappings, sessions or services, or
+// what Windows knows about them. Such methods are audited, and refused with
+// [Config.ReadOnly]. The full name of a method takes precedence.
 var changes = map[string]bool{
 	"Get":  false,
 	"Is":   false,

@@ -10,7 +10,7 @@ import (
 )
 
 // request is the message of a call. The server decodes it itself, because gRPC would report
-// one that is malformed as an internal error.
+// a malformed one as an internal error.
 type request struct {
 	into proto.Message
 	err  error
@@ -20,7 +20,7 @@ type request struct {
 // encode. gRPC itself would report those as internal errors of the server.
 type codec struct{ encoding.CodecV2 }
 
-// Unmarshal decodes a message, that of a [request] with its error in it.
+// Unmarshal decodes a message. For a [request], the error is stored in it.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if r, ok := v.(*request); ok {
 		b := data.MaterializeToBuffer(mem.DefaultBufferPool())

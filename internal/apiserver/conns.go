@@ -20,10 +20,10 @@ const greetingSize = 24 + 9
 // time that a client takes to read, and retries when accepting fails.
 //
 // When the limit is reached, a new connection replaces one of the process that has most:
-// one that has not sent its greeting, or the one that was not used for the longest time. So
-// a process that leaves connections open, as published clients do, locks out nobody. A
-// connection with a running call is not replaced; if there is no other, the new connection
-// is closed.
+// one that has not sent its greeting, or the one that was idle for the longest time. So a
+// process that leaves connections open, as published clients do, does not lock out others.
+// A connection with a running call is not replaced; if there is no other, the new
+// connection is closed.
 type conns struct {
 	net.Listener
 	pipe string
@@ -195,9 +195,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write gives the client writeLimit to read p, or up to writeSlack less: to set a deadline
-// for each write would take longer than many writes. It closes the connection if it fails.
-// gRPC would leave that to the goroutine that reads, which may not notice.
+// Write gives the client writeLimit to read p, or up to writeSlack less: setting a
+// deadline for each write would take longer than many writes. It closes the connection if
+// it fails. gRPC would leave that to the goroutine that reads, which may not notice.
 func (c *conn) Write(p []byte) (int, error) {
 	var err error
 	if age := time.Since(c.begun); age >= time.Duration(c.renew.Load()) {
@@ -219,7 +219,7 @@ func (c *conn) Write(p []byte) (int, error) {
 // may be waiting for a client that does not read.
 func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
-// disconnect ends a named pipe's connection at the client's end, too: without that, a
+// disconnect also ends a named pipe's connection at the client's end: otherwise, a
 // client that never closes its end could keep the pipe's name in use (page of
 // DisconnectNamedPipe). It discards what the client has not read.
 func (c *conn) disconnect() {

@@ -54,8 +54,8 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 
 func (*pipeListener) Close() error { return nil }
 
-// Published clients leave a connection open for their life with which they saw that the
-// server exists. Closing the server's end alone could keep the pipe's name in use.
+// Published clients open a connection to check that the server exists, and never close
+// it. Closing the server's end alone could keep the pipe's name in use.
 func TestStopDisconnectsSilentClients(t *testing.T) {
 	var did []string
 	l := newConns("p", &pipeListener{conns: []net.Conn{namedPipe{did: &did}}}, slog.New(slog.DiscardHandler))

@@ -31,8 +31,8 @@ type FailedCall struct {
 	Took    time.Duration
 	Code    codes.Code
 	Error   string
-	Gone    bool // its caller had given up before
-	Times   int  // how many equal calls this stands for
+	Gone    bool // its caller had already given up
+	Times   int  // how many equal calls this represents
 	// Overcome means that a later call of the same method for the same target has succeeded.
 	Overcome bool
 	Win32    []FailedWin32
@@ -52,12 +52,12 @@ type FailedWin32 struct {
 type failedCalls struct {
 	mu   sync.Mutex
 	last []*FailedCall
-	open atomic.Bool // one of them was not overcome yet: a call that succeeds looks at this only
+	open atomic.Bool // one of them was not overcome yet: successful calls check only this
 }
 
 // Failed returns the last calls that failed, the last one first. Calls that did the same to the
 // same target with the same error are one. Calls that were refused because there were too many,
-// or because csi-proxy stops, are not among them.
+// or because csi-proxy is stopping, are left out.
 func (c *Calls) Failed() []*FailedCall {
 	c.failed.mu.Lock()
 	defer c.failed.mu.Unlock()
@@ -69,7 +69,7 @@ func (c *Calls) Failed() []*FailedCall {
 // add adds a call.
 func (f *failedCalls) add(c *inflight.Call, code codes.Code, err error) {
 	if errors.As(err, new(*BusyError)) || errors.As(err, new(stoppingError)) {
-		return // they would displace those for which there is a cause to find
+		return // they would displace failures that have a cause to find
 	}
 	failed := &FailedCall{
 		ID: c.ID, Pipe: c.Pipe, Method: path.Base(c.Method), Target: cut(targetOf(c.Request())), Process: c.Process,
@@ -98,7 +98,7 @@ func (f *failedCalls) add(c *inflight.Call, code codes.Code, err error) {
 	f.open.Store(true)
 }
 
-// succeeded notes that a call has overcome the failures of calls of its method for its target.
+// succeeded notes that a call has overcome the failed calls of its method for its target.
 func (f *failedCalls) succeeded(c *inflight.Call) {
 	if !f.open.Load() {
 		return
@@ -122,8 +122,8 @@ func (f *failedCalls) succeeded(c *inflight.Call) {
 	f.open.Store(open)
 }
 
-// valuesIn returns what a target is about: its values, without the names of the fields, which
-// versions of the API change, without what only says how, and with one spelling of each path.
+// valuesIn returns what a target is about: its values, with one spelling of each path. It
+// leaves out the names of the fields, which differ between versions of the API, and options.
 func valuesIn(target string) string {
 	values := []string{""} // never empty
 	for field := range strings.SplitSeq(target, " ") {

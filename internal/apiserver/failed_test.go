@@ -21,8 +21,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// The last failed calls are kept with the Win32 calls that failed in them, equal ones once. What
-// succeeds is not kept, whatever fails in it.
+// The last failed calls are kept with the Win32 calls that failed in them, equal ones once.
+// Successful calls are not kept, whatever fails in them.
 func TestFailedCallsAreKept(t *testing.T) {
 	socketDir(t)
 	calls, steps := new(apiserver.Calls), new(inflight.Steps)
@@ -89,7 +89,7 @@ func TestFailedCallsAreKept(t *testing.T) {
 	}
 }
 
-// Many commands that look at a busy server and give up do not displace the failures that they
+// Many commands that query a busy server and give up do not displace the failures that they
 // look for, and do not fill the log.
 func TestLookThatEndsIsNotAFailure(t *testing.T) {
 	socketDir(t)

@@ -49,8 +49,7 @@ func failedIn(ctx context.Context, err error) *failure {
 }
 
 // timeIsOver reports whether a call reached its deadline. When a client's time is over, it
-// sends that it gives up, and the server sees either this or its own copy of the deadline
-// first.
+// cancels the call, and the server sees either this or its own copy of the deadline first.
 func timeIsOver(ctx context.Context) bool {
 	c := inflight.Of(ctx)
 	d, ok := ctx.Deadline()
@@ -58,7 +57,7 @@ func timeIsOver(ctx context.Context) bool {
 }
 
 // deadlineSlack is how long before the deadline that the server knows a caller may give up
-// because its time is over. The two differ by what the request took to arrive.
+// because its time is over. The two differ by the time that the request took to arrive.
 const deadlineSlack = time.Second
 
 // overdue is a canceled call whose time is over.
@@ -69,8 +68,8 @@ func (e overdue) Error() string {
 }
 func (e overdue) Unwrap() []error { return []error{context.DeadlineExceeded, e.error} }
 
-// logFailure logs a failed call in one line. Of the request it logs what the audit log has,
-// because requests hold secrets.
+// logFailure logs a failed call in one line. It logs the same part of the request as the
+// audit log, because requests hold secrets.
 //
 // Floods of calls do not flood the log: per pipe and [logInterval], at most
 // [maxFailureLines] failures and one rejected call are logged.
@@ -109,7 +108,7 @@ func (s *Server) logFailure(l *limiter, c *inflight.Call, err error) {
 	s.log(levelOf(code, c, err), "Request failed", err, attrs)
 }
 
-// lookedOnly reports whether a call ended because its caller looked no longer.
+// lookedOnly reports whether a call ended because a caller that only looks gave up.
 func (s *Server) lookedOnly(l *limiter, c *inflight.Call, code codes.Code) bool {
 	_, changes := s.changes[c.Method]
 	return l.looks && !changes && !c.Expired() && (code == codes.Canceled || code == codes.DeadlineExceeded)
@@ -166,14 +165,14 @@ func levelOf(code codes.Code, c *inflight.Call, err error) slog.Level {
 	return slog.LevelError
 }
 
-// A call whose caller is gone is logged stillAfter its start, then each time that it has taken
-// twice as long, and every stillLongest in the end.
+// A call whose caller is gone is logged stillAfter its start, then each time its duration has
+// doubled, and finally every stillLongest.
 const (
 	stillAfter   = 10 * time.Second
 	stillLongest = time.Hour
 )
 
-// watch logs from time to time that the work of a call goes on without its caller.
+// watch logs from time to time that the work of a call continues without its caller.
 func (s *Server) watch(c *inflight.Call, after time.Duration) {
 	time.AfterFunc(time.Until(c.Started.Add(after)), func() {
 		states := inflight.States([]*inflight.Call{c})
@@ -196,7 +195,7 @@ func (s *Server) watch(c *inflight.Call, after time.Duration) {
 	})
 }
 
-// logFinish logs that the work of a call has ended whose caller was gone.
+// logFinish logs that the work of a call whose caller was gone has ended.
 func (s *Server) logFinish(l *limiter, c *inflight.Call) {
 	if c.Left().IsZero() {
 		return

@@ -123,7 +123,7 @@ func TestTimeoutsAreAlike(t *testing.T) {
 	}
 }
 
-// The log says that the work of a call goes on without its caller, and how it ended.
+// The log says that the work of a call continues without its caller, and how it ended.
 func TestWorkWithoutCallerIsLogged(t *testing.T) {
 	for name, result := range map[string]error{
 		`level=INFO msg="Finished without its caller" id=1 pipe=csi-proxy-disk-v1 method=/v1.Disk/Rescan caller=unknown took=25s` + "\n":                           nil,
@@ -224,8 +224,8 @@ func TestHealthChecksAreNotLogged(t *testing.T) {
 	})
 }
 
-// Every call is counted, also those that are refused and those whose time is over while they
-// wait.
+// Every call is counted, including those that are refused and those whose time is over while
+// they wait.
 func TestOverloadIsCounted(t *testing.T) {
 	const clients, each = 11, 32
 	synctest.Test(t, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestOverloadIsCounted(t *testing.T) {
 			}
 		}
 		group.Wait()
-		synctest.Wait() // the server has noticed, too, that their time is over
+		synctest.Wait() // the server has also noticed that their time is over
 		close(h.release)
 		synctest.Wait()
 		mu.Lock()

@@ -10,7 +10,7 @@ import (
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 )
 
-// FuzzFrames: whatever a client sends, the server goes on, and other callers' calls succeed.
+// FuzzFrames: whatever a client sends, the server keeps running, and other callers' calls succeed.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{}, true)
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), false)

@@ -98,8 +98,8 @@ func attack(kind, socket string, n int) (open []net.Conn) {
 	return open
 }
 
-// 1,500 connections of a hostile client, in a process of its own or in that of the honest
-// callers, do not keep new callers out, and do not disconnect callers that are connected.
+// 1,500 connections of a hostile client, in its own process or in that of the honest
+// callers, do not keep new callers out, and do not disconnect connected callers.
 func TestHostileClientsHarmOnlyThemselves(t *testing.T) {
 	for kind := range hostile {
 		for _, where := range []string{"another process", "the same process"} {
@@ -131,7 +131,7 @@ func TestHostileClientsHarmOnlyThemselves(t *testing.T) {
 	}
 }
 
-// besideProcess runs the attack in a process of its own. It makes calls while it lasts, and
+// besideProcess runs the attack in a separate process. Meanwhile it makes calls, and
 // returns their number.
 func besideProcess(t *testing.T, kind, socket string) (calls int) {
 	cmd := exec.Command(os.Args[0])
@@ -168,7 +168,7 @@ func besideProcess(t *testing.T, kind, socket string) (calls int) {
 			t.Fatalf("%d of %d calls succeed meanwhile", n, 2*honestCallers)
 		}
 		calls += 2 * honestCallers
-		for _, c := range fresh { // honest callers do not come to have more connections than the others
+		for _, c := range fresh { // honest callers must not end up with more connections than the others
 			c.Close()
 		}
 	}
@@ -187,8 +187,8 @@ func honest(t *testing.T, socket string) (clients []*grpc.ClientConn) {
 	return clients
 }
 
-// succeed makes a call of each client and returns how many succeed. As drivers do, it
-// repeats a call once whose connection was closed.
+// succeed makes a call with each client and returns how many succeed. Like drivers,
+// it repeats a call once if its connection was closed.
 func succeed(t *testing.T, clients []*grpc.ClientConn) (n int) {
 	for _, c := range clients {
 		var err error

@@ -18,14 +18,14 @@ import (
 type Calls struct {
 	mu     sync.Mutex
 	calls  map[*inflight.Call]*call
-	timed  bool // a timer runs that looks for calls that take longer than their limit
+	timed  bool // a timer is running that looks for calls that take longer than their limit
 	closed bool
 	none   chan struct{} // once closed is true: is closed when there are no calls
 
 	failed failedCalls
 }
 
-// CallState is what is known of a call in flight.
+// CallState is what is known about a call in flight.
 type CallState struct {
 	ID       uint64
 	Pipe     string // "csi-proxy-disk-v1"
@@ -35,7 +35,7 @@ type CallState struct {
 	Program  string // of the caller
 	Age      time.Duration
 	Phase    inflight.Phase
-	Gone     bool     // the caller has given up, and the work goes on
+	Gone     bool     // the caller has given up, and the work continues
 	Win32    string   // the Win32 call in which it is, or empty
 	WaitsFor string   // a lock or the work of another call, or empty
 	HeldBy   []uint64 // the calls that hold that; 0 is work without a call
@@ -68,7 +68,7 @@ func (c *Calls) List() []CallState {
 	return all
 }
 
-// Tally is what is known of the calls of one pipe.
+// Tally is what is known about the calls of one pipe.
 type Tally struct {
 	Phases map[inflight.Phase]int // the calls in a phase
 	Oldest time.Duration          // the age of the oldest call
@@ -119,17 +119,17 @@ func (c *Calls) start(of *call) (ok bool) {
 	return true
 }
 
-// expire ends the calls that have taken longer than their limits, and looks again when the
-// next one may have.
+// expire ends the calls that have taken longer than their limits, and checks again when
+// the next one may have.
 func (c *Calls) expire() {
 	for _, late := range c.overdue() {
 		late.expire()
 	}
 }
 
-// overdue returns the calls that have taken longer than their limits, each of them once. One
-// timer for all calls costs them nothing. A call that has not begun yet may last the shortest
-// limit, so that is the longest interval.
+// overdue returns the calls that have taken longer than their limits, each of them once. A
+// single timer for all calls costs them nothing. A call that has not begun yet may have the
+// shortest limit, so that is the longest interval.
 func (c *Calls) overdue() (late []*call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 )
 
 // limiter bounds the calls and streams of one pipe. At most maxRunning calls run at a time.
-// Of the others, a call runs next whose caller has the fewest running; calls of one caller
+// The next one to run is of the caller with the fewest running calls; calls of one caller
 // run in the order in which they arrived.
 type limiter struct {
 	pipe     string
@@ -178,7 +178,7 @@ func (l *limiter) release(c *caller) {
 	l.next()
 }
 
-// next gives free slots to calls that wait. The caller holds mu.
+// next gives free slots to waiting calls. The caller holds mu.
 func (l *limiter) next() {
 	for l.free > 0 && len(l.queue) > 0 {
 		least := 0

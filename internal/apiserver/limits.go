@@ -56,9 +56,9 @@ const (
 	bufferSize = 4 << 10
 
 	// streamWorkers is how many goroutines of a pipe take calls one after another. A new
-	// goroutine for each call would grow its stack each time, a seventh of what bare gRPC
-	// takes for a call; more calls at once get new ones. All of a pipe that is not used take
-	// 40 KiB.
+	// goroutine for each call would grow its stack each time, a seventh of the time that
+	// bare gRPC takes for a call; if more calls run at once, they get new ones. Those of an
+	// unused pipe take 40 KiB in total.
 	streamWorkers = 16
 )
 
@@ -74,7 +74,7 @@ const (
 	receiptLimit = 10 * time.Second
 
 	// writeLimit is how long a client may take to read a part of a response, and writeSlack
-	// by how much less it may be.
+	// is by how much that time may be shorter.
 	writeLimit = 10 * time.Second
 	writeSlack = 500 * time.Millisecond
 

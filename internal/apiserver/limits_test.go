@@ -296,7 +296,7 @@ func TestCallWithoutMessageTimesOut(t *testing.T) {
 }
 
 // The method of gRPC's streams by which the server ends the read of a request is not in its
-// public API. Where it is gone, calls without a request cost their connection.
+// public API. If it is gone, calls without a request cost their connection.
 func TestStreamsTakeAStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemory()
@@ -353,8 +353,8 @@ func TestCallsWithoutMessageAreLimited(t *testing.T) {
 	})
 }
 
-// The health and reflection services have limits as well: a call that sends half of
-// its message times out after seconds, and the number of streams, which have no time
+// The health and reflection services also have limits: a call that sends half of its
+// message times out after seconds, and the number of streams, which have no time
 // limit, is limited.
 func TestHealthAndReflectionAreLimited(t *testing.T) {
 	reflect := func(t *testing.T, l *memory) error {
@@ -608,8 +608,8 @@ func TestCallKeepsSlotAfterCallerLeaves(t *testing.T) {
 	})
 }
 
-// Calls without a deadline of their own end when their method's limit is over: each at its
-// time, while its Windows call goes on; the work of those that ended is not ended again.
+// Calls without a deadline end at their method's limit: each at its time, while its
+// Windows call continues; a call that has ended is not ended again.
 func TestLimitOfCallersWithoutDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemory()
@@ -658,8 +658,8 @@ func TestLimitOfCallersWithoutDeadline(t *testing.T) {
 	})
 }
 
-// A call that was canceled before its limit stays so. One that succeeds after its limit has failed
-// for its caller, and so it is counted.
+// A call that was canceled before its limit stays canceled. One that succeeds after its limit has
+// failed for its caller, and is counted as failed.
 func TestLimitDoesNotChangeWhatHappened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, release := newMemory(), make(chan struct{})
@@ -739,7 +739,8 @@ func TestConnectionsAreLimited(t *testing.T) {
 	})
 }
 
-// The call of a connection that csi-proxy closes for another one is not one whose caller gave up.
+// If csi-proxy closes a connection for another one, that does not look as if the caller of its
+// call gave up.
 func TestCallOfReplacedConnectionIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, h := newMemory(), held{release: make(chan struct{})}
@@ -756,7 +757,7 @@ func TestCallOfReplacedConnectionIsRefused(t *testing.T) {
 		}
 		call(queued)
 		var others []net.Conn
-		for range 255 { // all places, without that of the calls that run
+		for range 255 { // all places except that of the running calls
 			c := sendPreface(l.dial())
 			c.frames.WriteSettings()
 			others = append(others, c.Conn)

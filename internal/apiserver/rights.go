@@ -12,13 +12,13 @@ const (
 	createPipeInstance = 0x4
 	writeData          = 0x2
 
-	// serveRights let an account take the calls of clients, or give itself the right to:
-	// adding instances, DELETE, WRITE_DAC, WRITE_OWNER, GENERIC_ALL and GENERIC_WRITE.
+	// serveRights let an account intercept the calls of clients, or give itself the
+	// right to: adding instances, DELETE, WRITE_DAC, WRITE_OWNER, GENERIC_ALL and GENERIC_WRITE.
 	serveRights = createPipeInstance | 0x10000 | 0x40000 | 0x80000 | 0x10000000 | 0x40000000
 )
 
-// broadGroups are groups of which every program of the node may be a member, or one from
-// another machine, by their abbreviation and their SID.
+// broadGroups are groups that any program of the node, or one on another machine, may be
+// a member of, by their abbreviation and their SID.
 func broadGroups() map[string]string {
 	groups := map[string]string{}
 	for name, spellings := range map[string][]string{
@@ -36,7 +36,7 @@ func broadGroups() map[string]string {
 }
 
 // openTo returns the broad groups that may serve a pipe with this security descriptor, and
-// those that may connect to it without that.
+// those that may only connect to it.
 func openTo(descriptor string) (serve, connect []string) {
 	groups := broadGroups()
 	entries, ok := sddl.Allowed(descriptor)
@@ -63,7 +63,7 @@ func openTo(descriptor string) (serve, connect []string) {
 }
 
 // OpenTo returns the groups, such as Everyone and Users, that may connect to pipes with a
-// security descriptor which [ListenWith] accepts.
+// security descriptor that [ListenWith] accepts.
 func OpenTo(descriptor string) []string {
 	_, connect := openTo(descriptor)
 	return connect

@@ -68,7 +68,7 @@ type Pipe struct {
 	Listen func(name string) (net.Listener, error)
 
 	// Looks means that callers of methods without [Pipe.Changes] only look, such as a command
-	// that shows the calls in flight: if one gives up, that is no failure to log or to keep.
+	// that shows the calls in flight: if one gives up, the failure is not logged or kept.
 	Looks bool
 }
 
@@ -85,7 +85,7 @@ type Config struct {
 	Ready func()
 
 	// Stopping, if set, is called once, when Serve begins to stop, because its ctx has ended
-	// or a pipe fails. Running calls go on.
+	// or a pipe fails. Running calls continue.
 	Stopping func()
 
 	// Interceptors wrap every call; the first one is the outermost. The errors
@@ -101,8 +101,8 @@ type Config struct {
 	// Steps, if set, are the Win32 calls that failed, for [Calls.Failed].
 	Steps *inflight.Steps
 
-	// Count, if set, wraps every call, also those that are refused before their request was
-	// read. It gets no request.
+	// Count, if set, wraps every call, including those that are refused before their
+	// request was read. It does not get the request.
 	Count grpc.UnaryServerInterceptor
 
 	// Measure, if set, is called once for each method ("/v1.Disk/Rescan"). It returns a
@@ -132,8 +132,8 @@ type Config struct {
 	Grace time.Duration
 
 	// InUse, if set, is called when [Open] starts to wait for pipes that other processes
-	// serve, with an error that names each of these processes, and again when they are
-	// others. Open then waits until ctx ends.
+	// serve, with an error that names each of these processes, and again when the
+	// processes change. Open then waits until ctx ends.
 	InUse func(error)
 }
 
@@ -148,8 +148,8 @@ const (
 	// openRetry is the interval at which [Open] tries a pipe that is in use.
 	openRetry = 100 * time.Millisecond
 
-	// ownersInterval is the interval at which Open looks which processes serve its pipes.
-	// That connects to each pipe.
+	// ownersInterval is the interval at which Open checks which processes serve its
+	// pipes. That connects to each pipe.
 	ownersInterval = 30 * time.Second
 
 	// waitLogInterval is the interval at which Open logs that it still waits.
@@ -226,7 +226,7 @@ func (s *Server) awaitListeners(ctx context.Context, pipes []Pipe) ([]net.Listen
 	begin := time.Now()
 	var looked, logged time.Time
 	owners := ""
-	blocked := 0 // the pipe to try first: that of the last failure
+	blocked := 0 // the pipe to try first: the one that failed last
 	for {
 		listeners, failed, err := s.listenAll(pipes, blocked)
 		if err == nil {
@@ -277,7 +277,7 @@ func (s *Server) awaitListeners(ctx context.Context, pipes []Pipe) ([]net.Listen
 }
 
 // ownersOf returns err, which says who serves the pipe that failed and what to do, with the
-// other processes that serve pipes. Pipes whose server cannot be asked are left out.
+// other processes that serve pipes. Pipes whose server is unknown are left out.
 func ownersOf(pipes []Pipe, failed int, err error) error {
 	type owner struct {
 		pid   uint32
@@ -311,8 +311,8 @@ func ownersOf(pipes []Pipe, failed int, err error) error {
 	return err
 }
 
-// listenAll creates the listeners of all pipes, that of the pipe first before the others. If
-// one fails, it closes those before, and returns the index of the pipe that failed.
+// listenAll creates the listeners of all pipes, beginning with the pipe first. If one fails,
+// it closes the earlier ones, and returns the index of the pipe that failed.
 func (s *Server) listenAll(pipes []Pipe, first int) (listeners []net.Listener, failed int, err error) {
 	listeners = make([]net.Listener, len(pipes))
 	for i := -1; i < len(pipes); i++ {
@@ -428,8 +428,8 @@ func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
 // Serve serves all pipes until ctx ends, and then stops as the package comment
 // describes. It returns an error if calls were cut off. If a pipe fails, the
 // server stops in the same way, and the error names the pipe. If the cause of ctx has a
-// method StopWithin() time.Duration, running calls get less time than [Config.Grace] where
-// that is needed to return by then. Serve may be called only once.
+// method StopWithin() time.Duration, running calls get less time than [Config.Grace] if
+// that is needed to return in time. Serve may be called only once.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, len(s.pipes))
 	for _, p := range s.pipes {

@@ -671,8 +671,8 @@ func TestFailingPipeStopsServer(t *testing.T) {
 	})
 }
 
-// A server with a pipe that fails says so before its running calls have finished, so that no
-// probe takes it for one that serves, or that hangs.
+// A server with a failed pipe says so before its running calls have finished, so that probes
+// do not consider it serving or hanging.
 func TestStoppingIsKnownWhileCallsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pipes []*memory

@@ -7,11 +7,11 @@ import (
 )
 
 // shares are a resource of a pipe that its callers share, such as its connections. At most
-// limit are held at a time. When all are held, a new holder takes the place of one of the
-// caller that holds most, so a caller that leaves connections or calls open harms itself.
+// limit are held at a time. When all are held, a new share replaces one of the caller that
+// holds most, so a caller that leaves connections or calls open harms itself.
 type shares struct {
 	limit int
-	// queue means that a later share does not take the place of an earlier one of the same
+	// queue means that a later share does not replace an earlier one of the same
 	// connection, or of a connection of the same process that has no more than its own.
 	queue bool
 
@@ -25,11 +25,11 @@ type shares struct {
 	callers map[*caller]*holding
 	spare   []*holding
 	turn    uint64 // counts uses
-	timed   bool   // a timer runs that looks for late shares
+	timed   bool   // a timer is running that looks for late shares
 }
 
-// holding is how many shares an owner or a caller has, so that they are not counted for each
-// new one.
+// holding is how many shares an owner or a caller has, so that they need not be counted for
+// each new one.
 type holding struct{ n int }
 
 // share is one unit of a resource.
@@ -49,7 +49,7 @@ type share struct {
 	unused bool
 
 	call *call         // whose request is on its way
-	lost chan struct{} // of a stream or of a call that waits: is closed when it is lost
+	lost chan struct{} // of a stream or a waiting call: closed when it is lost
 }
 
 func newShares(limit int) *shares {
@@ -98,8 +98,8 @@ func (r *shares) remove(s *share) {
 	}
 }
 
-// take adds s to the shares. If all are held, it removes and returns the share that s takes
-// the place of; ok is false if there is none.
+// take adds s to the shares. If all are held, it removes and returns the share that s
+// replaces; ok is false if there is none.
 func (r *shares) take(s *share) (replaced *share, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,7 +124,7 @@ func (r *shares) take(s *share) (replaced *share, ok bool) {
 	return replaced, true
 }
 
-// touch makes s the share that was used last. The caller holds mu.
+// touch makes s the most recently used share. The caller holds mu.
 func (r *shares) touch(s *share) {
 	r.turn++
 	s.used = r.turn
@@ -147,7 +147,7 @@ func (r *shares) drop(s *share) {
 	r.remove(s)
 }
 
-// expire removes the shares that are late, and looks again when the next one is.
+// expire removes the shares that are late, and checks again when the next one is.
 func (r *shares) expire() {
 	for _, s := range r.overdue() {
 		r.late(s)
@@ -186,22 +186,22 @@ func (r *shares) put(s *share) bool {
 	return held
 }
 
-// replaceable returns the share whose place s takes. If it is a connection, no call starts on
-// it any more. The caller holds mu.
+// replaceable returns the share that s replaces. If it is a connection, no more calls start
+// on it. The caller holds mu.
 func (r *shares) replaceable(s *share) *share {
 	for {
 		found := r.least(s)
 		if found == nil || found.conn == nil || found.of.gone() || found.of.replace() {
 			return found
 		}
-		// A call has started on it since least looked.
+		// A call has started on it since least checked.
 	}
 }
 
-// least returns the share whose place s takes: of the callers with most shares, of their
-// connections with most, the one that was not used for the longest time. A caller never
-// takes the place of one that has fewer. In a queue, it does not take the place of one that
-// has as many, either. A caller that has left loses its shares before all others.
+// least returns the share that s replaces: among the callers with most shares, and their
+// connections with most, the least recently used one. A caller never replaces a share of
+// one that has fewer or, in a queue, as many. A caller that has left loses its shares
+// before all others.
 func (r *shares) least(s *share) (found *share) {
 	// first reports whether a is lost before b.
 	first := func(a, b *share) bool {

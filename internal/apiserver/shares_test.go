@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A caller that takes more and more loses what it has itself, the longest unused first.
+// A caller that takes more and more loses its own shares, the longest unused first.
 func TestSharesOfTheGreedyAreLost(t *testing.T) {
 	connection := func(pid uint32) *share { return (&conn{caller: &caller{pid: pid}}).newShare() }
 	r := newShares(8)
@@ -33,8 +33,8 @@ func TestSharesOfTheGreedyAreLost(t *testing.T) {
 			t.Fatalf("the share %d of the greedy took the place of %+v", i, replaced)
 		}
 	}
-	// A new caller takes one of the greedy: an unused one, or else the oldest that does
-	// not run a call.
+	// A new caller replaces a share of the greedy one: an unused one, or else the
+	// oldest that is not running a call.
 	r.use(greedy[95])
 	greedy[96].of.calls.Add(1)
 	if replaced := take(connection(4)); replaced != greedy[97] {
@@ -52,7 +52,7 @@ func TestSharesOfTheGreedyAreLost(t *testing.T) {
 			t.Error("an honest caller lost its share")
 		}
 	}
-	// All that the greedy has left runs calls: it gets no more, from nobody.
+	// All that the greedy caller has left is running calls: it gets no more shares.
 	for _, s := range greedy {
 		s.of.calls.Store(1)
 	}
@@ -76,8 +76,8 @@ func TestConnectionThatStartsACallIsNotReplaced(t *testing.T) {
 	}
 }
 
-// In a queue, a call takes the place of another only if that one's process has more, or its
-// connection in the same process.
+// In a queue, a call replaces another only if the other's process has more or, in the same
+// process, its connection.
 func TestQueueKeepsItsOrder(t *testing.T) {
 	r := newShares(4)
 	r.queue = true
@@ -129,7 +129,7 @@ func TestQueueForgetsCallersThatLeft(t *testing.T) {
 }
 
 // A process whose many connections fill the queue still gets a place for a connection that has
-// none: the others are fewer than the places, so one of them has two.
+// none: there are fewer other connections than places, so one of them has two.
 func TestQueueHasPlaceForEachConnection(t *testing.T) {
 	r := newShares(maxWaiting)
 	r.queue = true
@@ -147,8 +147,8 @@ func TestQueueHasPlaceForEachConnection(t *testing.T) {
 	}
 }
 
-// Taking the place of another does not count all shares again: hostile clients begin tens of
-// thousands of calls, and all callers of the pipe wait for each.
+// Replacing a share does not count all shares again: hostile clients begin tens of thousands
+// of calls, and all callers of the pipe wait for each.
 func TestSharesAreNotCountedEachTime(t *testing.T) {
 	r := newShares(maxArriving)
 	greedy := make([]*caller, maxArriving/maxCalls)
@@ -179,7 +179,7 @@ func TestSharesAreNotCountedEachTime(t *testing.T) {
 	}
 }
 
-// A gRPC whose streams take no status does not keep calls that have ended.
+// If gRPC's streams do not accept a status, calls that have ended are still not kept.
 func TestEndWithoutStatusHangsUp(t *testing.T) {
 	hungUp := 0
 	c := &call{ctx: context.Background(), from: &caller{hangUp: func() error { hungUp++; return nil }}}

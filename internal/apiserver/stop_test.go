@@ -28,8 +28,8 @@ type shutdown time.Duration
 func (shutdown) Error() string               { return "shutdown" }
 func (s shutdown) StopWithin() time.Duration { return time.Duration(s) }
 
-// When Windows shuts down it ends the process after a few seconds, so calls that run longer
-// are cut off before, with an answer.
+// When Windows shuts down, it ends the process after a few seconds, so calls that run
+// longer are cut off before that, with an answer.
 func TestShutdownShortensGrace(t *testing.T) {
 	for limit, want := range map[time.Duration]time.Duration{
 		time.Second: 0, 9 * time.Second: 3 * time.Second, 89 * time.Second: time.Minute,
@@ -49,8 +49,8 @@ func TestShutdownShortensGrace(t *testing.T) {
 	}
 }
 
-// A server that another process keeps from one pipe gives up after a while, and has then
-// none of the others.
+// If another process has one of a server's pipes, the server gives up after a while, and
+// then has none of the others.
 func TestOpenGivesUpPipesInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var opened, closed atomic.Int32
@@ -76,8 +76,8 @@ func TestOpenGivesUpPipesInUse(t *testing.T) {
 	})
 }
 
-// A server that may wait has none of its pipes while another process serves one, asks for
-// nothing but that one, logs it now and then, and has all of them as soon as it is free.
+// A server that may wait has none of its pipes while another process serves one. It tries
+// only that one, logs it now and then, and has all of them as soon as it is free.
 func TestOpenWaitsWithoutPipes(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestOpenWaitsWithoutPipes(t *testing.T) {
 	})
 }
 
-// A server that waits without a limit ends with its context.
+// A server that waits without a limit ends when its context ends.
 func TestOpenWaitsUntilContextEnds(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package inflight is the record of a server's call while it is in flight: its work may
-// outlive it, runs on goroutines of its own, and waits for locks that other calls hold.
-// A driver in process has no such records, and pays nothing for them.
+// outlive it, runs on its own goroutines, and waits for locks that other calls hold. A
+// driver in process has no such records, and pays nothing for them.
 package inflight
 
 import (
@@ -17,9 +17,9 @@ import (
 
 // Call is a call of a server. Its exported fields do not change after [Call.Begin].
 //
-// It is in flight until the call and all its work that outlives it are done. A server that
-// limits its calls in flight thereby limits the threads that hang in Windows as well: a
-// caller that gives up does not free its thread.
+// It is in flight until the call and all its work are done. So a server that limits its
+// calls in flight also limits the threads that hang in Windows: a caller that gives up
+// does not free its thread.
 type Call struct {
 	ID      uint64 // unique in the process
 	Pipe    string
@@ -37,7 +37,7 @@ type Call struct {
 	Measured bool
 	// Workers, if set, run its work.
 	Workers *Workers
-	// Steps, if set, have the steps of its work that failed.
+	// Steps, if set, keeps the steps of its work that failed.
 	Steps *Steps
 
 	ctx     callContext
@@ -64,7 +64,7 @@ type working struct {
 	after uint64 // the last of Steps before it began
 }
 
-// Phase is how far a call is.
+// Phase is how far a call has got.
 type Phase string
 
 // The phases of a call, in their order.
@@ -78,7 +78,7 @@ const (
 // Phases returns all phases.
 func Phases() []Phase { return []Phase{Receiving, Queued, Waiting, Running} }
 
-// Phase returns how far the call is.
+// Phase returns how far the call has got.
 func (c *Call) Phase() Phase {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,8 +91,7 @@ func (c *Call) Phase() Phase {
 // Spent is how long a call was in each phase.
 type Spent struct{ Receiving, Queued, Waiting, Running time.Duration }
 
-// Spent returns how long the call has been in each phase. The phase in which it is counts
-// when it ends.
+// Spent returns how long the call has been in each phase. The current phase counts when it ends.
 func (c *Call) Spent() Spent {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +186,7 @@ func Of(ctx context.Context) *Call {
 	return c
 }
 
-// Leave ends the call itself. It reports whether work goes on without it.
+// Leave ends the call itself. It reports whether its work continues.
 func (c *Call) Leave() (goesOn bool) {
 	c.mu.Lock()
 	if c.users > 1 {
@@ -199,9 +198,9 @@ func (c *Call) Leave() (goesOn bool) {
 	return goesOn
 }
 
-// Go runs f on a goroutine of its own, and then done, also if f panics or ends its
-// goroutine. c stays in flight until f has returned, unless it was done before. The error of
-// f is that of c's work; after a [PanicError], the goroutine ends. c may be nil.
+// Go runs f on another goroutine, and then done, even if f panics or ends its goroutine. c
+// stays in flight until f has returned, unless it was done before. The error of f becomes
+// the error of c's work; after a [PanicError], the goroutine ends. c may be nil.
 func (c *Call) Go(f func() error, done func()) {
 	if c == nil {
 		go func() {
@@ -233,7 +232,7 @@ func (c *Call) Go(f func() error, done func()) {
 	c.Workers.run(work, done)
 }
 
-// hold keeps the call in flight until release is called. It returns false for one that is
+// hold keeps the call in flight until release is called. It returns false if the call is
 // done.
 func (c *Call) hold() bool {
 	c.mu.Lock()
@@ -258,7 +257,7 @@ func (c *Call) release() {
 	}
 }
 
-// SetPhase notes how far the call is. A request of nil leaves the known one.
+// SetPhase notes how far the call has got. A nil request leaves the known one.
 func (c *Call) SetPhase(p Phase, request any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -276,7 +275,7 @@ func (c *Call) Request() any {
 	return c.request
 }
 
-// Left returns when the call's work was left by its caller, or the zero time.
+// Left returns when the caller left the call's work, or the zero time.
 func (c *Call) Left() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -325,14 +324,14 @@ func (c *Call) SetWait(w *Wait) {
 	c.wait = w
 }
 
-// State is what is known of a call at one moment.
+// State is what is known about a call at one moment.
 type State struct {
 	*Call
 	Phase   Phase
 	Request any       // nil until it has arrived
 	Left    time.Time // zero while its caller waits
 	Stack   []byte    // of its innermost work; nil if it does none
-	Waits   string    // for what; empty if for nothing
+	Waits   string    // what it waits for, or empty
 	Holders []*Call   // who has that
 }
 
@@ -355,7 +354,7 @@ func States(calls []*Call) []State {
 	}
 	stacks := stacksOf(innermost)
 	for i, id := range innermost {
-		if all[i].innermost() == id { // otherwise a worker may have been at other work
+		if all[i].innermost() == id { // otherwise a worker may have been doing other work
 			all[i].Stack = stacks[id]
 		}
 	}
@@ -398,8 +397,8 @@ func stacksOf(ids []uint64) map[uint64][]byte {
 	return found
 }
 
-// goroutineID returns the number that Go's stack traces have for this goroutine. It is used
-// for nothing else than to find its stack in such a trace.
+// goroutineID returns the number that Go's stack traces have for this goroutine. It is only
+// used to find its stack in such a trace.
 func goroutineID() uint64 {
 	var b [40]byte
 	return idOf(b[:runtime.Stack(b[:], false)])

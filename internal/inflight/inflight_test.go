@@ -34,7 +34,7 @@ func TestListWhileCallBegins(t *testing.T) {
 	}
 }
 
-// The time of a call is that of its phases, also of work that outlives it.
+// The time of a call is that of its phases, including work that outlives it.
 func TestSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &inflight.Call{ID: 1, Started: time.Now(), Measured: true}

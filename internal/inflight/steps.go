@@ -31,7 +31,7 @@ type Step struct {
 // Steps keeps the last steps that failed, so that a call that fails can have its own. It is
 // safe for concurrent use, and its zero value is ready to use. A nil Steps keeps nothing.
 type Steps struct {
-	working atomic.Int64 // work that may ask
+	working atomic.Int64 // work that may need steps
 
 	added atomic.Uint64 // written with mu
 
@@ -70,7 +70,7 @@ func (s *Steps) end() {
 	}
 }
 
-// since returns the steps of a goroutine that follow a number, as far as they are kept.
+// since returns the kept steps of a goroutine that follow a number.
 func (s *Steps) since(goroutine, number uint64) (steps []Step) {
 	if s == nil {
 		return nil
@@ -86,7 +86,7 @@ func (s *Steps) since(goroutine, number uint64) (steps []Step) {
 }
 
 // FailedSteps returns the last steps of the call's work that failed, in their order: of work
-// that ended with an error, and of work that goes on.
+// that ended with an error, and of work that continues.
 func (c *Call) FailedSteps() []Step {
 	c.mu.Lock()
 	defer c.mu.Unlock()

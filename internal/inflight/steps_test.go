@@ -57,7 +57,7 @@ func TestStepsAreThoseOfTheCall(t *testing.T) {
 	}
 }
 
-// A call whose work goes on has its steps so far.
+// A call whose work continues has its steps so far.
 func TestStepsOfWorkThatGoesOn(t *testing.T) {
 	s := new(inflight.Steps)
 	c := &inflight.Call{Steps: s}

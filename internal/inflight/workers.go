@@ -9,17 +9,17 @@ import (
 const (
 	// maxIdle is how many goroutines of [Workers] wait for work.
 	maxIdle = 8
-	// idleInterval is after which time those end for which there was no work.
+	// idleInterval is the time after which goroutines without work end.
 	idleInterval = 5 * time.Second
 )
 
 // Workers are goroutines that run work one after another. A new goroutine for each piece of
 // work would grow its stack and look up its number each time, which takes longer than most
-// work. There is no limit on those that run; some of them wait a while for more when their
-// work has ended. The zero value is ready to use.
+// work. There is no limit on running goroutines; some of them wait a while for more work
+// when theirs has ended. The zero value is ready to use.
 type Workers struct {
 	mu     sync.Mutex
-	idle   []*worker // the one that waited least is last: its stack is in the cache
+	idle   []*worker // the most recent is last: its stack is in the cache
 	unused int       // of idle, the first, that have waited since the last trim
 	timer  *time.Timer
 	closed bool
@@ -31,7 +31,7 @@ type worker struct {
 }
 
 // PanicError is a panic that was recovered in work. Its goroutine gets no other work and ends,
-// and with it a thread that the work had locked and left in a state of its own.
+// and with it a thread that the work had locked and left in an unusual state.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -67,7 +67,7 @@ func (w *Workers) loop(j job) {
 		if !w.do(self, j) {
 			return
 		}
-		j = job{} // keep nothing of it
+		j = job{} // do not keep references to it
 		var ok bool
 		if j, ok = <-self.next; !ok {
 			return
@@ -121,7 +121,7 @@ func (w *Workers) end(n int) {
 	w.idle = append(w.idle[:0], w.idle[n:]...)
 }
 
-// Close ends the goroutines that wait, and lets no more wait.
+// Close ends the waiting goroutines, and lets no more wait.
 func (w *Workers) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

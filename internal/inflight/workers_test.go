@@ -27,8 +27,8 @@ func waiting() int {
 	return bytes.Count(b[:runtime.Stack(b, true)], []byte("inflight.(*Workers).loop("))
 }
 
-// Work after work runs on the same goroutine; many at once have as many. All of them end
-// when there is no work, or when the workers are closed.
+// Successive pieces of work run on the same goroutine; concurrent ones each have their
+// own. All goroutines end when there is no work, or when the workers are closed.
 func TestWorkersEndWithoutWork(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestStackIsOfTheCall(t *testing.T) {
 	defer second.Leave()
 	goOn, done := make(chan struct{}), make(chan struct{})
 	first.SetWait(&inflight.Wait{What: "disk 1", Holders: func() []*inflight.Call {
-		close(end) // between the looks at the call and at its goroutine
+		close(end) // between the checks of the call and of its goroutine
 		<-ended
 		begun := make(chan struct{})
 		second.Go(func() error { close(begun); <-goOn; return nil }, func() { close(done) })
