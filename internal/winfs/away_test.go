@@ -3,6 +3,7 @@ package winfs_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,6 +97,51 @@ func TestMissingDeviceIsNoMissingPath(t *testing.T) {
 			if _, err := do(ctx, w.Node); !errors.Is(err, context.Canceled) {
 				t.Errorf("%s after its caller is gone: %v", name, err)
 			}
+		}
+	}
+}
+
+// A name that another request removes exists until the last handle is closed. An operation
+// waits for that as long as for a file that is in use.
+func TestNameThatIsBeingRemoved(t *testing.T) {
+	const target, link = pods + `\target`, pods + `\link`
+	for name, do := range map[string]func(context.Context, *node.Node) error{
+		"Exists": func(ctx context.Context, n *node.Node) error {
+			_, err := winfs.Exists(ctx, n, target)
+			return err
+		},
+		"MkdirAll": func(ctx context.Context, n *node.Node) error { return winfs.MkdirAll(ctx, n, target) },
+		"Symlink":  func(ctx context.Context, n *node.Node) error { return winfs.Symlink(ctx, n, target, link) },
+	} {
+		for failures, want := range map[int]error{0: nil, 1: nil, 7: nil, 1 << 30: hosterr.ErrUnavailable} {
+			w := newWorld(t)
+			w.dir(target)
+			w.hook = func(c *win32.Call) error {
+				if c.Name == "NtCreateFile" && strings.HasSuffix(c.Path, `\target`) && failures > 0 {
+					failures--
+					return win32.STATUS_DELETE_PENDING
+				}
+				return c.Do()
+			}
+			err := do(t.Context(), w.Node)
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v; %d failures are left", name, err, want, failures)
+			}
+			if limit := 2 * time.Second; want != nil && w.slept != limit || w.slept > limit {
+				t.Errorf("%s: waited %v, want %v at most, and if it stays", name, w.slept, limit)
+			}
+		}
+		w := newWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		w.hook = func(c *win32.Call) error {
+			if c.Name == "NtCreateFile" && strings.HasSuffix(c.Path, `\target`) {
+				cancel()
+				return win32.STATUS_DELETE_PENDING
+			}
+			return c.Do()
+		}
+		if err := do(ctx, w.Node); !errors.Is(err, context.Canceled) || w.slept > 10*time.Millisecond {
+			t.Errorf("%s, whose caller leaves: %v after %v", name, err, w.slept)
 		}
 	}
 }

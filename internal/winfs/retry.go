@@ -1,10 +1,18 @@
 package winfs
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// The pauses between attempts.
+const (
+	firstPause   = 10 * time.Millisecond
+	longestPause = 250 * time.Millisecond
 )
 
 // maxWaiting is how long one operation waits in total for files that virus scanners
@@ -27,28 +35,39 @@ func IsAway(err error) bool {
 	return win32.IsCode(err, win32.ERROR_NO_SUCH_DEVICE, win32.ERROR_DEVICE_NOT_CONNECTED, win32.ERROR_DEVICE_REMOVED)
 }
 
-// whileAway calls f until it succeeds, fails with an error that is not [IsAway], or has
-// failed for [maxAway], and not again after it has changed something.
-func (o *op) whileAway(f func() error) error {
-	err := f()
-	if !IsAway(err) || o.modified {
-		return err
-	}
-	left := maxAway
-	pace := node.Pace{Pause: 10 * time.Millisecond, Longest: 250 * time.Millisecond, Left: &left}
-	first := true
-	return node.Poll(o.ctx, o.n.Clock, pace, func() (bool, error) {
-		if !first {
-			err = f()
+// whileTemporary calls f until it succeeds, fails with an error that does not pass, or has
+// failed for as long as an operation waits, and not again after it has changed something. If the
+// context ends, the error wraps that of the context and the last one of f.
+func (o *op) whileTemporary(f func() error) error {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := f()
+		left := o.patience(err)
+		if left == nil || *left <= 0 || o.modified {
+			return err
 		}
-		first = false
-		return !IsAway(err) || o.modified, err
-	})
+		d := min(pause, *left)
+		*left -= d
+		if ended := o.n.Clock.Sleep(o.ctx, d); ended != nil {
+			return fmt.Errorf("%w while retrying after: %w", ended, err)
+		}
+	}
+}
+
+// patience returns how long the operation still waits for the cause of err to pass, or nil if it
+// does not pass. A name that another request removes exists until the last handle is closed.
+func (o *op) patience(err error) *time.Duration {
+	switch {
+	case IsAway(err):
+		return &o.away
+	case errors.Is(err, win32.STATUS_DELETE_PENDING):
+		return &o.waiting
+	}
+	return nil
 }
 
 // poll is [node.Poll] limited to the rest of the operation's [maxWaiting].
 func (o *op) poll(look func() (done bool, err error)) error {
-	pace := node.Pace{Pause: 10 * time.Millisecond, Longest: 250 * time.Millisecond, Left: &o.waiting}
+	pace := node.Pace{Pause: firstPause, Longest: longestPause, Left: &o.waiting}
 	return node.Poll(o.ctx, o.n.Clock, pace, look)
 }
 

@@ -219,6 +219,7 @@ type op struct {
 	modified  bool           // the operation has changed something, so it must not be repeated
 	unmounted bool           // a mount point was removed; at most one is
 	waiting   time.Duration  // the rest of maxWaiting
+	away      time.Duration  // the rest of maxAway
 
 	kept   *keptRoot    // the root that the process keeps, if it does
 	root   win32.Handle // the root of a volume, while it is open
@@ -227,7 +228,8 @@ type op struct {
 }
 
 // run parses path, calls do, and adds the operation and the path to its error. It
-// repeats do if the error [maybeRaced] or a device [IsAway], unless do has changed something.
+// repeats do if the error [maybeRaced], and while its cause may pass, unless do has changed
+// something.
 func run(ctx context.Context, n *node.Node, operation, path string, do func(*op, winpath.Path) error) error {
 	dirs, err := dirsOf(n)
 	if err != nil {
@@ -235,12 +237,12 @@ func run(ctx context.Context, n *node.Node, operation, path string, do func(*op,
 	}
 	p, err := parse(path)
 	if err == nil {
-		o := &op{ctx: ctx, n: n, dirs: dirs, waiting: maxWaiting, kept: keptOf(n).Load()}
+		o := &op{ctx: ctx, n: n, dirs: dirs, waiting: maxWaiting, away: maxAway, kept: keptOf(n).Load()}
 		defer func() {
 			o.closeRoot()
 			o.ended = true
 		}()
-		err = o.whileAway(func() (err error) {
+		err = o.whileTemporary(func() (err error) {
 			for range attempts {
 				if err = do(o, p); !maybeRaced(err) && !IsAway(err) || o.modified || ctx.Err() != nil {
 					break
