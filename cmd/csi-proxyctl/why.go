@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"runtime"
 	"slices"
@@ -44,7 +45,7 @@ It uses the pipe of administrators. The exit code is 3 if something is wrong.`,
   csi-proxyctl why 2
   csi-proxyctl why '\\.\pipe\csi-proxy-disk-v1'`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if strings.TrimSpace(strings.Join(args, "")) == "" {
 				return &hinted{errors.New("why needs a path, the name of a persistent volume, the number of a disk, the name of a pipe, or the text of an event"),
 					"csi-proxyctl why --help has examples; csi-proxyctl doctor looks at the whole node"}
 			}
@@ -168,9 +169,7 @@ func (a *app) why(ctx context.Context, text string) (explanation, error) {
 			q.blameFailed(q.checkCalls(q.unmade))
 			q.blame(q.unmade+" does not exist, although the volume is staged", "the driver has not published it to the pod: see the driver's log")
 		}
-		if err := q.otherVolumes(ctx); err != nil {
-			return q.explanation, err
-		}
+		q.otherVolumes(ctx)
 	case aVolume:
 		q.volumeOnly(ctx, s.text)
 	case aDisk:
@@ -181,7 +180,7 @@ func (a *app) why(ctx context.Context, text string) (explanation, error) {
 }
 
 // otherVolumes explains the other volumes of a pod, until one has a problem.
-func (q *inquiry) otherVolumes(ctx context.Context) error {
+func (q *inquiry) otherVolumes(ctx context.Context) {
 	for _, path := range q.others {
 		if q.Result == resultProblem {
 			q.step("path", "%s belongs to the pod as well, and was not looked at", path)
@@ -189,7 +188,8 @@ func (q *inquiry) otherVolumes(ctx context.Context) error {
 		}
 		other, err := q.a.why(ctx, strings.TrimSuffix(path, `\mount`))
 		if err != nil {
-			return err
+			q.step("path", "%s belongs to the pod as well: %s", path, brief(err))
+			continue
 		}
 		if other.Result == resultOK {
 			q.step("path", "%s belongs to the pod as well: %s", path, other.Cause)
@@ -203,7 +203,6 @@ func (q *inquiry) otherVolumes(ctx context.Context) error {
 		}
 		q.conclude(other.Result, other.Cause, other.Remedy)
 	}
-	return nil
 }
 
 func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err error) {
@@ -365,8 +364,8 @@ func (q *inquiry) examined(found []finding) {
 // named finds what a name stands for: the serial number or identifier of a disk, what the
 // kubelet publishes or stages, or a part of the path of a mount point or of a link to a share.
 func (q *inquiry) named(ctx context.Context, name string) subject {
-	for n, id := range q.ids {
-		if name == id.SerialNumber || name == id.Page83 {
+	for _, n := range slices.Sorted(maps.Keys(q.ids)) {
+		if id := q.ids[n]; name == id.SerialNumber || name == id.Page83 {
 			return subject{kind: aDisk, disk: n}
 		}
 	}
@@ -398,7 +397,11 @@ func (q *inquiry) named(ctx context.Context, name string) subject {
 // unknown explains a name that nothing has. In the text of an event, it is the name of a volume
 // that the kubelet wants.
 func (q *inquiry) unknown(name string) {
-	cause := fmt.Sprintf("nothing on this node belongs to %s: the kubelet has no such volume or pod, no path of a mount point or of a link to a share has this name, and no disk has it as its serial number", hosterr.Quote(name))
+	disks := "no disk has it as its serial number"
+	if q.ids == nil || q.node.DisksError != "" {
+		disks = "of the disks that answer, none has it as its serial number"
+	}
+	cause := fmt.Sprintf("nothing on this node belongs to %s: the kubelet has no such volume or pod, no path of a mount point or of a link to a share has this name, and %s", hosterr.Quote(name), disks)
 	remedy := "the volume is not published on this node: see the driver's log; or give its volume handle, a path, a disk number, a volume ID or a pipe"
 	if version := newestOf(name); version != "" {
 		remedy = fmt.Sprintf("give a pipe by its group and version, such as %s, a disk by its number, and a volume by its ID, its path or the name of the persistent volume", version)
@@ -825,6 +828,10 @@ func diskTrouble(d *admin.Disk, all []*admin.Disk, name string) (cause, remedy s
 // diskAndVolumes explains a disk with its volumes.
 func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 	at := slices.IndexFunc(q.node.Disks, func(d *admin.Disk) bool { return d.Number == n })
+	if at < 0 && q.node.DisksError != "" {
+		q.blame(fmt.Sprintf("disk %d is not listed; it may be the one that does not answer: %s", n, q.node.DisksError), devicesHang)
+		return
+	}
 	if at < 0 {
 		q.blame(fmt.Sprintf("the node has no disk %d", n), "attach it, and run: csi-proxyctl call disk/v1 Rescan; csi-proxyctl disk list shows the disks that there are")
 		return

@@ -19,11 +19,12 @@ import (
 // tries again after about two minutes at most, and a call may take as long.
 const recently = 10 * time.Minute
 
-// recent removes the failed calls that are old, those that continue although their caller gave
+// recent removes the failed calls that are old, those of administrators, such as the dry run by
+// which why looks at the content of a disk, those that continue although their caller gave
 // up, and those that no longer matter.
 func (q *inquiry) recent(all []*admin.FailedCall) []*admin.FailedCall {
 	return slices.DeleteFunc(all, func(f *admin.FailedCall) bool {
-		return ageOf(f.Call) >= recently || q.goesOn(f) || f.Overcome || q.isOver(f)
+		return ageOf(f.Call) >= recently || f.Call.GetPipe() == admin.Pipe || q.goesOn(f) || f.Overcome || q.isOver(f)
 	})
 }
 

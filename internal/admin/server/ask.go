@@ -56,7 +56,8 @@ func (all *questions) ask(ctx context.Context, about string, f func(context.Cont
 		all.pending[about] = q
 		go func() {
 			defer close(q.done)
-			alone, cancel := context.WithTimeout(context.Background(), patience)
+			// An operation that retries ends a moment earlier, so that its own error is the answer.
+			alone, cancel := context.WithTimeout(context.Background(), patience-patience/10)
 			defer cancel()
 			q.answer, q.err = node.Await(context.Background(), func() (any, error) { return f(alone) })
 			all.mu.Lock()

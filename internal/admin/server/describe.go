@@ -83,7 +83,7 @@ func (s *Server) describeDisks(ctx context.Context, n *node.Node) ([]*admin.Disk
 		if err != nil {
 			n.Log.Warn("Skipped a disk that does not respond", "device", path, "err", err)
 		}
-		if errors.Is(err, hosterr.ErrUnavailable) { // and not gone
+		if err != nil && !errors.Is(storage.Gone(err), hosterr.ErrNotFound) {
 			silent[i] = hosterr.Wrap("ask for the number of", hosterr.Quote(path), err)
 		}
 		if err != nil || number == nil {
@@ -314,17 +314,17 @@ func published(ctx context.Context, n *node.Node, dir string, visit func(pod, vo
 }
 
 // entries returns what is in the directory below in dir, and nothing if it does not exist, is a
-// link, or cannot be read.
+// link, or cannot be read. It fails if the device does not respond.
 func entries(ctx context.Context, n *node.Node, dir, below string) ([]winfs.Entry, error) {
 	list, err := winfs.ReadDirBelow(ctx, n, dir, below)
 	if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_DIRECTORY, win32.ERROR_REPARSE_POINT_ENCOUNTERED) {
 		return nil, nil
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil && !winfs.IsAway(err) {
 		n.Log.Warn("Skipped a directory that cannot be read", "path", dir+`\`+below, "err", err)
-		return nil, ctx.Err()
+		return nil, nil
 	}
-	return list, nil
+	return list, err
 }
 
 // maxLinks is the most links that a description has; more could exceed the size of an answer.
