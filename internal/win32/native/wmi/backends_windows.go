@@ -54,8 +54,9 @@ func (c *Client) UpdateCache() error {
 
 // OfflineReasons returns why disks are offline, by their numbers. The client must be one of
 // [StorageNamespace].
-func (c *Client) OfflineReasons() (reasons map[uint32]uint16, err error) {
-	err = c.list("query "+diskClass, func(s *session) error {
+func (c *Client) OfflineReasons() (map[uint32]uint16, error) {
+	var reasons map[uint32]uint16
+	err := c.list("query "+diskClass, func(s *session) error {
 		found, err := s.instances(offlineReasonsQuery())
 		if err != nil {
 			return err
@@ -71,7 +72,10 @@ func (c *Client) OfflineReasons() (reasons map[uint32]uint16, err error) {
 		reasons, err = offlineReasonsOf(rows)
 		return err
 	})
-	return reasons, err
+	if err != nil {
+		return nil, err // and not reasons, which a query that hangs may set later
+	}
+	return reasons, nil
 }
 
 // UseAdd maps a share with MSFT_SmbGlobalMapping.Create. The client must be one
