@@ -129,7 +129,7 @@ func (a *app) fillBundle(ctx context.Context, b *bundle) error {
 			return err
 		}
 		if notes.Len() > 0 {
-			if err := b.add(strings.TrimSuffix(part.name, ".json")+".stderr.txt", "what the command said besides", notes.Bytes()); err != nil {
+			if err := b.add(strings.TrimSuffix(part.name, ".json")+".stderr.txt", "what the command printed to standard error", notes.Bytes()); err != nil {
 				return err
 			}
 		}
