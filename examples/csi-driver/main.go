@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 		klog.ErrorS(err, "Could not listen", "endpoint", *endpoint)
 		return 1
 	}
-	klog.InfoS("Serving CSI", "driver", *name, "version", version, "endpoint", *endpoint, "hostProcess", *hostProcess, "apis", h.Versions)
+	klog.InfoS("Serving CSI", "driver", *name, "version", version, "endpoint", *endpoint, "address", l.Addr().String(), "hostProcess", *hostProcess, "apis", h.Versions)
 	d := driver.New(driver.Config{Name: *name, Version: version, NodeID: *nodeID, Host: h, Timeout: *timeout, Log: klog.Background()})
 	if err := d.Serve(ctx, l); err != nil {
 		klog.ErrorS(err, "Could not serve")

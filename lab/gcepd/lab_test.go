@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/lab/cloud"
+	"github.com/kubernetes-csi/csi-proxy/lab/internal/port"
 	"github.com/kubernetes-csi/csi-proxy/lab/mirror"
 	"github.com/kubernetes-csi/csi-proxy/lab/relay"
 	"github.com/kubernetes-csi/csi-proxy/lab/session"
@@ -97,9 +98,11 @@ func (l *lab) start(dir, metadata string) (endpoint string, err error) {
 	if l.pipes, err = relay.Start(ctx, l.session, l.relay, dir); err != nil {
 		return "", err
 	}
-	if endpoint, err = freeAddress(); err != nil {
+	endpoint, release, err := port.Reserve()
+	if err != nil {
 		return "", err
 	}
+	defer release()
 	l.process, err = l.session.Start(session.Program{
 		Path: l.driver, Args: []string{"--endpoint=tcp://" + endpoint, "--run-controller-service=false", "--v=4"},
 		Env: cloud.Environment(metadata),
@@ -121,17 +124,6 @@ func (l *lab) start(dir, metadata string) (endpoint string, err error) {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-}
-
-// freeAddress returns a port of this machine that is free. The driver cannot choose one
-// itself, because it does not say which. It is not one of 127.0.0.1, where a connection of
-// another program could take the port before the driver listens.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.2:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // startCloud starts a cloud's controller and metadata server for a node.

@@ -3,8 +3,8 @@ package relay_test
 import (
 	"context"
 	"errors"
-	"net"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -53,11 +53,11 @@ func TestDriver(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	address := freeAddress(t)
-	p, err := s.Start(session.Program{Path: driver, Args: []string{"-endpoint=tcp://" + address, "-node-id=node-1"}, Log: t.Output()})
+	p, err := s.Start(session.Program{Path: driver, Args: []string{"-endpoint=tcp://127.0.0.1:0", "-node-id=node-1"}, Log: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
+	address := listensOn(t, p)
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
 		t.Fatal(err)
@@ -119,13 +119,21 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// freeAddress returns an address of this machine on which nothing listens. It is not 127.0.0.1,
-// where a connection of another program could take the port before the driver listens.
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.2:0")
-	if err != nil {
-		t.Fatal(err)
+// listensOn waits until the driver's output has the address on which it listens.
+func listensOn(t *testing.T, p *session.Process) string {
+	t.Helper()
+	line := regexp.MustCompile(`"Serving CSI".* address="([^"]+)"`)
+	limit := time.After(time.Minute)
+	for {
+		if found := line.FindStringSubmatch(p.Output()); found != nil {
+			return found[1]
+		}
+		select {
+		case <-p.Ended():
+			t.Fatal("the driver has ended")
+		case <-limit:
+			t.Fatal("the driver does not listen after a minute")
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
 }

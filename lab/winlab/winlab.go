@@ -41,6 +41,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 
+	"github.com/kubernetes-csi/csi-proxy/lab/internal/port"
 	"github.com/kubernetes-csi/csi-proxy/lab/mirror"
 	"github.com/kubernetes-csi/csi-proxy/lab/relay"
 	"github.com/kubernetes-csi/csi-proxy/lab/session"
@@ -252,19 +253,15 @@ func checkProgram(file string) error {
 	return nil
 }
 
-// freeAddress returns an address of this machine on which nothing listens. It is not 127.0.0.1,
-// where a connection of another program could take the port before the driver listens.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.2:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
-
-// run starts a driver in place of the one that runs, and waits until it listens.
+// run starts a driver in place of the one that runs, and waits until it listens. Its address is
+// a new one each time, because Wine may still accept connections for a driver that was killed.
 func (l *Lab) run(ctx context.Context, d Driver) error {
-	p, address, err := l.start(ctx, d)
+	address, release, err := port.Reserve()
+	if err != nil {
+		return err
+	}
+	defer release()
+	p, err := l.start(ctx, d, address)
 	if err != nil {
 		return err
 	}
@@ -280,22 +277,17 @@ func (l *Lab) run(ctx context.Context, d Driver) error {
 	return nil
 }
 
-// start starts a driver in place of the one that runs. It is to listen on the address, a
-// new one each time, because Wine may still accept connections for a driver that was
-// killed.
-func (l *Lab) start(ctx context.Context, d Driver) (_ *session.Process, address string, err error) {
+// start starts a driver, which is to listen on the address, in place of the one that runs.
+func (l *Lab) start(ctx context.Context, d Driver, address string) (*session.Process, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return nil, "", fmt.Errorf("run %s: %w", d.Exe, err)
+		return nil, fmt.Errorf("run %s: %w", d.Exe, err)
 	}
 	if l.process != nil {
 		l.process.Kill()
 	}
 	l.driver, l.endpoint = d, ""
-	if address, err = freeAddress(); err != nil {
-		return nil, "", err
-	}
 	var args []string
 	placed := false
 	for _, arg := range d.Args {
@@ -311,10 +303,10 @@ func (l *Lab) start(ctx context.Context, d Driver) (_ *session.Process, address 
 	}
 	p, err := l.session.Start(session.Program{Path: d.Exe, Args: args, Env: env, Log: l.config.Log})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	l.process = p
-	return p, address, nil
+	return p, nil
 }
 
 // wait waits until a driver listens. If it does not, it is killed.

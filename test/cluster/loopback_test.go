@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -132,6 +133,34 @@ func TestAddress(t *testing.T) {
 	} {
 		if got, err := address(c.text); err != nil || got.String() != c.want {
 			t.Errorf("address(%q) = %v, %v, want %s", c.text, got, err, c.want)
+		}
+	}
+}
+
+// Ports that are reserved at the same time differ, and nothing listens on them. The program that
+// is to have one can listen on it.
+func TestReservePort(t *testing.T) {
+	reserved := map[string]bool{}
+	for range 10 {
+		port, release, err := reservePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		if reserved[port] {
+			t.Errorf("port %s is reserved twice", port)
+		}
+		reserved[port] = true
+		if err := listens(port)(); err == nil {
+			t.Errorf("a program listens on the reserved port %s", port)
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if err := listens(port)(); err != nil {
+			t.Error(err)
 		}
 	}
 }

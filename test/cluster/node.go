@@ -138,18 +138,19 @@ func (n *Node) StartKubelet(ctx context.Context) error {
 
 // startKubelet starts the kubelet, and waits until it serves.
 func (n *Node) startKubelet(ctx context.Context) (*programs.Process, error) {
-	ports, err := freePorts(1)
+	port, release, err := reservePort()
 	if err != nil {
 		return nil, err
 	}
+	defer release()
 	p, err := programs.Start(n.dir, "kubelet", []string{"TMPDIR=" + filepath.Join(n.dir, "tmp")}, n.cluster.config.Programs.Kubernetes, "kubelet", "--node="+n.Name,
-		"--root-dir="+n.root(), "--container-runtime-endpoint="+n.runtimes(), "--kubeconfig="+n.cluster.Servers.Kubeconfig(), "--port="+ports[0])
+		"--root-dir="+n.root(), "--container-runtime-endpoint="+n.runtimes(), "--kubeconfig="+n.cluster.Servers.Kubeconfig(), "--port="+port)
 	if err != nil {
 		return nil, err
 	}
 	n.set(&n.kubelet, p)
 	// The heartbeat of an earlier kubelet says nothing of this one.
-	return p, await(ctx, p, listens(ports[0]))
+	return p, await(ctx, p, listens(port))
 }
 
 // ready returns an error if Kubernetes does not say that the node is ready for the driver's

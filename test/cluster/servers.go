@@ -14,7 +14,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -47,10 +49,6 @@ func StartServers(ctx context.Context, dir, exe string, args ...string) (_ *Serv
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	ports, err := freePorts(1)
-	if err != nil {
-		return nil, err
-	}
 	if err := s.startEtcd(ctx); err != nil {
 		return nil, err
 	}
@@ -66,7 +64,12 @@ func StartServers(ctx context.Context, dir, exe string, args ...string) (_ *Serv
 	if err := s.write("accounts.key", pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})); err != nil {
 		return nil, err
 	}
-	s.Config = &rest.Config{Host: "https://127.0.0.1:" + ports[0], BearerToken: token, QPS: 500, Burst: 500}
+	port, release, err := reservePort()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	s.Config = &rest.Config{Host: "https://127.0.0.1:" + port, BearerToken: token, QPS: 500, Burst: 500}
 	s.Config.Insecure = true // its certificate is of this minute
 	client, err := kubernetes.NewForConfig(s.Config)
 	if err != nil {
@@ -76,7 +79,7 @@ func StartServers(ctx context.Context, dir, exe string, args ...string) (_ *Serv
 		return nil, err
 	}
 	ready := func() error { return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() }
-	args = append([]string{"--etcd-servers=unix://" + s.etcd(), "--bind-address=127.0.0.1", "--secure-port=" + ports[0], "--cert-dir=" + filepath.Join(dir, "certs"), "--authorization-mode=RBAC",
+	args = append([]string{"--etcd-servers=unix://" + s.etcd(), "--bind-address=127.0.0.1", "--secure-port=" + port, "--cert-dir=" + filepath.Join(dir, "certs"), "--authorization-mode=RBAC",
 		"--token-auth-file=" + filepath.Join(dir, "tokens.csv"), "--service-cluster-ip-range=10.0.0.0/24", "--service-account-issuer=https://localhost",
 		// HostProcess containers are privileged. Without this flag the server refuses the chart.
 		"--allow-privileged", "--service-account-key-file=" + s.Key(), "--service-account-signing-key-file=" + s.Key()}, args...)
@@ -184,22 +187,28 @@ func (s *Servers) writeKubeconfig() error {
 	}, s.Kubeconfig())
 }
 
-// freePorts returns ports of loopback that no program listens on.
-func freePorts(count int) ([]string, error) {
-	var ports []string
-	for range count {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // all are open at once, so that they differ
-		_, port, err := net.SplitHostPort(l.Addr().String())
-		if err != nil {
-			return nil, err
-		}
-		ports = append(ports, port)
+// reservePort returns a free port of loopback, and keeps it free until release. A socket has the
+// port and does not listen, so no connection of another program gets the port, and no listener
+// that asks for any. The program that is to have the port can listen on it, because this socket
+// and those of Go have SO_REUSEADDR.
+func reservePort() (port string, release func(), err error) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, fmt.Errorf("reserve a port: %w", err)
 	}
-	return ports, nil
+	release = func() { _ = syscall.Close(fd) }
+	var at syscall.Sockaddr
+	if err = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err == nil {
+		err = syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
+	}
+	if err == nil {
+		at, err = syscall.Getsockname(fd)
+	}
+	if err != nil {
+		release()
+		return "", nil, fmt.Errorf("reserve a port: %w", err)
+	}
+	return strconv.Itoa(at.(*syscall.SockaddrInet4).Port), release, nil
 }
 
 func get(ctx context.Context, client *http.Client, url string) error {

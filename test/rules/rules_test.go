@@ -271,6 +271,7 @@ func TestSystemSpecificFiles(t *testing.T) {
 		"test/wine/driver":        "loads a driver into Wine, for tests",
 		"examples":                "a driver of its own, which measures shares",
 		"lab/relay":               "owns named pipes under Wine",
+		"lab/internal/port":       "reserves a port of loopback",
 		"lab/mirror":              "hears of changes of files, by inotify",
 		"lab/csi-proxy-lab":       "reads the owner of its directory",
 	}

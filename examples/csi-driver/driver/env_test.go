@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,10 +118,11 @@ type env struct {
 	proxy   *serve.Server // nil in process, and if csi-proxy-sim has the node
 	log     klog.Logger
 	program buffer // output of csi-driver.exe
-	network string
-	address string
-	entries int             // of the node's own volumes, when it starts
-	own     map[string]bool // IDs of the node's own disks
+	// The driver listens on endpoint. Where that has port 0, each start has another address.
+	network, endpoint string
+	address           atomic.Value    // string
+	entries           int             // of the node's own volumes, when it starts
+	own               map[string]bool // IDs of the node's own disks
 
 	stopDriver func() error
 }
@@ -177,8 +179,8 @@ func (e *env) begin() {
 	for _, d := range state.Disks {
 		e.own[d.ID] = true
 	}
-	if e.network, e.address = "unix", filepath.Join(socketDir(e.t), "csi.sock"); runtime.GOOS == "windows" {
-		e.network, e.address = "tcp", freeAddress(e.t) // Wine has no unix sockets
+	if e.network, e.endpoint = "unix", filepath.Join(socketDir(e.t), "csi.sock"); runtime.GOOS == "windows" {
+		e.network, e.endpoint = "tcp", "127.0.0.1:0" // Wine has no unix sockets
 	}
 	if err := e.startDriver(); err != nil {
 		e.t.Fatal(err)
@@ -188,18 +190,6 @@ func (e *env) begin() {
 			e.t.Error(err)
 		}
 	})
-}
-
-// freeAddress returns an address of this machine on which nothing listens. It is not 127.0.0.1,
-// where a connection of another program could take the port before the driver listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.2:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // socketDir makes a directory for sockets, whose paths must be short.
@@ -225,7 +215,7 @@ func (e *env) startDriver() error {
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen(e.network, e.address)
+	l, err := e.listen()
 	if err != nil {
 		return err
 	}
@@ -241,6 +231,24 @@ func (e *env) startDriver() error {
 		return errors.Join(<-ended, h.Close())
 	}
 	return nil
+}
+
+// listen listens where the driver is reached.
+func (e *env) listen() (net.Listener, error) {
+	l, err := net.Listen(e.network, e.endpoint)
+	if err == nil {
+		e.address.Store(l.Addr().String())
+	}
+	return l, err
+}
+
+// grpcTarget is the target of connections by [env.dial].
+const grpcTarget = "passthrough:///driver"
+
+// dial connects to the driver that was started last.
+func (e *env) dial(ctx context.Context, _ string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, e.network, e.address.Load().(string))
 }
 
 // host returns the node as a new process of the driver reaches it.
@@ -269,11 +277,7 @@ func (e *env) restart() error {
 // connect returns a connection to the driver.
 func (e *env) connect() *grpc.ClientConn {
 	e.t.Helper()
-	address := e.address
-	if e.network == "unix" {
-		address = "unix:" + address
-	}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient(grpcTarget, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(e.dial),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1.5, MaxDelay: 50 * time.Millisecond},
 			MinConnectTimeout: 20 * time.Second, // the default, without which an attempt has as long as its delay

@@ -3,9 +3,12 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os/exec"
+	"regexp"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -32,8 +35,7 @@ func (e *env) startProgram(exe string) (err error) {
 		}
 	}()
 
-	node := freeAddress(e.t)
-	cmd := exec.Command(exe, "-endpoint", "tcp://"+node, "-node-id", nodeID, "-v", "9")
+	cmd := exec.Command(exe, "-endpoint", "tcp://127.0.0.1:0", "-node-id", nodeID, "-v", "9")
 	cmd.Stderr = &e.program
 	if err := cmd.Start(); err != nil {
 		return err
@@ -48,11 +50,7 @@ func (e *env) startProgram(exe string) (err error) {
 		<-running.Done()
 		return nil
 	})
-	serve := func(address string, serve func(context.Context, net.Listener) error) error {
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			return err
-		}
+	serve := func(l net.Listener, serve func(context.Context, net.Listener) error) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- serve(ctx, l) }()
@@ -60,24 +58,49 @@ func (e *env) startProgram(exe string) (err error) {
 			cancel()
 			return <-ended
 		})
-		return nil
 	}
-	controller := freeAddress(e.t)
-	if err := serve(controller, driver.New(driver.Config{Version: "test", Storage: e.storage, Log: e.log}).Serve); err != nil {
+	controller, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	serve(controller, driver.New(driver.Config{Version: "test", Storage: e.storage, Log: e.log}).Serve)
+	node, err := listensOn(running, &e.program)
+	if err != nil {
 		return err
 	}
 	toNode, err := dial(node)
 	if err != nil {
 		return err
 	}
-	toController, err := dial(controller)
+	toController, err := dial(controller.Addr().String())
 	if err != nil {
 		return errors.Join(err, toNode.Close())
 	}
 	ends = append(ends, toNode.Close, toController.Close)
-	err = serve(e.address, func(ctx context.Context, l net.Listener) error { return forward(ctx, l, running, toNode, toController) })
+	l, err := e.listen()
+	if err != nil {
+		return err
+	}
+	serve(l, func(ctx context.Context, l net.Listener) error { return forward(ctx, l, running, toNode, toController) })
 	e.stopDriver = stop
-	return err
+	return nil
+}
+
+// listensOn waits while the program runs until its output has the address on which it listens.
+func listensOn(running context.Context, output *buffer) (string, error) {
+	ctx, cancel := context.WithTimeout(running, time.Minute)
+	defer cancel()
+	line := regexp.MustCompile(`"Serving CSI".* address="([^"]+)"`)
+	for {
+		if found := line.FindStringSubmatch(output.String()); found != nil {
+			return found[1], nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("the program has ended, or does not listen after a minute; its output:\n%s", output)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 func dial(address string) (*grpc.ClientConn, error) {

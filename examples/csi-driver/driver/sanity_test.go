@@ -60,7 +60,7 @@ func TestSanity(t *testing.T) {
 		config := e.sanityConfig()
 		ginkgo.Describe(s.String(), func() {
 			ginkgo.BeforeEach(func() {
-				if e.address == "" {
+				if e.stopDriver == nil {
 					if serving != nil && os.Getenv(exeVariable) != "" {
 						gomega.Expect(serving.proxy.Stop()).To(gomega.Succeed())
 					}
@@ -68,7 +68,6 @@ func TestSanity(t *testing.T) {
 					e.begin()
 					serving = e
 				}
-				config.Address = "passthrough:///" + e.address
 			})
 			sanity.GinkgoTest(&config)
 		})
@@ -139,17 +138,17 @@ func specVersion() string {
 	return "1.12"
 }
 
-// dialSlowly connects to a socket after a delay. csi-sanity waits for a change of the
+// dialSlowly connects to the driver after a delay. csi-sanity waits for a change of the
 // connection's state, and never sees one if the connection is ready before it looks.
 func (e *env) dialSlowly(ctx context.Context, address string) (net.Conn, error) {
 	time.Sleep(200 * time.Millisecond)
-	var d net.Dialer
-	return d.DialContext(ctx, e.network, address)
+	return e.dial(ctx, address)
 }
 
 // sanityConfig makes csi-sanity use the paths of the simulated node.
 func (e *env) sanityConfig() sanity.TestConfig {
 	c := sanity.NewTestConfig()
+	c.Address = grpcTarget
 	c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(e.dialSlowly))
 	c.TestVolumeParameters = map[string]string{"kind": e.setup.kind}
 	c.IdempotentCount = 3

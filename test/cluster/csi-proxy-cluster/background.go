@@ -5,10 +5,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -42,15 +44,11 @@ func serve(ctx context.Context, o *options) error {
 	case err = <-served:
 	case <-ctx.Done():
 	}
-	if closing := c.Close(); closing != nil {
-		fmt.Fprintln(o.stderr, "csi-proxy-cluster:", closing)
-	}
-	last, end := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	// The commands that run end before what they use is closed. A program may take 30 s to stop.
+	cancel()
+	last, end := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer end()
-	if shut := server.Shutdown(last); shut != nil {
-		return shut
-	}
-	return err
+	return errors.Join(err, server.Shutdown(last), c.Close())
 }
 
 // answer is what the process in the background answers.
@@ -60,6 +58,7 @@ type answer struct {
 }
 
 func handler(c *cluster.Cluster, set *programs.Set, end func()) http.Handler {
+	var changing sync.Mutex // held by a command that changes the cluster
 	mux := http.NewServeMux()
 	handle := func(name string, do func(ctx context.Context, w io.Writer, argument string) error) {
 		mux.HandleFunc("POST /"+name, func(w http.ResponseWriter, q *http.Request) {
@@ -72,8 +71,18 @@ func handler(c *cluster.Cluster, set *programs.Set, end func()) http.Handler {
 			_ = json.NewEncoder(w).Encode(a) // fails if the caller has gone
 		})
 	}
-	onNode := func(name string, do func(ctx context.Context, w io.Writer, n *cluster.Node) error) {
-		handle(name, func(ctx context.Context, w io.Writer, node string) error {
+	change := func(name string, do func(ctx context.Context, w io.Writer, argument string) error) {
+		handle(name, func(ctx context.Context, w io.Writer, argument string) error {
+			changing.Lock()
+			defer changing.Unlock()
+			if err := ctx.Err(); err != nil {
+				return err // the caller has gone, or the cluster ends
+			}
+			return do(ctx, w, argument)
+		})
+	}
+	changeNode := func(name string, do func(ctx context.Context, w io.Writer, n *cluster.Node) error) {
+		change(name, func(ctx context.Context, w io.Writer, node string) error {
 			n, err := c.Node(node)
 			if err != nil {
 				return err
@@ -87,7 +96,7 @@ func handler(c *cluster.Cluster, set *programs.Set, end func()) http.Handler {
 		return err
 	})
 	handle("status", func(ctx context.Context, w io.Writer, _ string) error { return status(ctx, w, c) })
-	handle("upgrade", func(ctx context.Context, w io.Writer, build string) error {
+	change("upgrade", func(ctx context.Context, w io.Writer, build string) error {
 		started := time.Now()
 		if err := c.Upgrade(ctx, cmp.Or(build, programs.New)); err != nil {
 			return err
@@ -103,7 +112,7 @@ func handler(c *cluster.Cluster, set *programs.Set, end func()) http.Handler {
 		return nil
 	})
 	handle("down", func(context.Context, io.Writer, string) error { end(); return nil })
-	onNode("kill-kubelet", func(ctx context.Context, w io.Writer, n *cluster.Node) error {
+	changeNode("kill-kubelet", func(ctx context.Context, w io.Writer, n *cluster.Node) error {
 		n.KillKubelet()
 		started := time.Now()
 		if err := n.StartKubelet(ctx); err != nil {
@@ -112,7 +121,7 @@ func handler(c *cluster.Cluster, set *programs.Set, end func()) http.Handler {
 		fmt.Fprintf(w, "%s: the kubelet was killed, and is ready again after %.1f s\n", n.Name, time.Since(started).Seconds())
 		return nil
 	})
-	onNode("reboot", func(ctx context.Context, w io.Writer, n *cluster.Node) error {
+	changeNode("reboot", func(ctx context.Context, w io.Writer, n *cluster.Node) error {
 		started := time.Now()
 		if err := n.Reboot(ctx); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -19,6 +20,8 @@ type Process struct {
 	log  string
 	done chan struct{}
 	err  error // of a process that is done
+
+	mu   sync.Mutex
 	peak int
 }
 
@@ -71,14 +74,14 @@ func (p *Process) Log() string { return p.log }
 
 // Kill ends the process at once, and waits for its end.
 func (p *Process) Kill() {
-	p.measure()
+	p.Memory()
 	_ = p.cmd.Process.Kill() // fails if it has ended
 	<-p.done
 }
 
 // Stop asks the process to end, and kills it if that takes too long.
 func (p *Process) Stop() error {
-	p.measure()
+	p.Memory()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
@@ -91,19 +94,14 @@ func (p *Process) Stop() error {
 	}
 }
 
-// Memory returns the resident set of the process, now and at most, in MiB.
+// Memory returns the resident set of the process, now and at most, in MiB. Kill and Stop call it,
+// because later it cannot be read.
 func (p *Process) Memory() (now, peak int) {
-	now = p.measure()
-	return now, p.peak
-}
-
-func (p *Process) measure() (now int) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)) // none if it has ended
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.peak = max(p.peak, mebibytes(peakMemory, status))
-	return mebibytes(memory, status)
+	return mebibytes(memory, status), p.peak
 }
 
 var (

@@ -1,7 +1,9 @@
 package wmi
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -465,13 +468,25 @@ func TestThousandCalls(t *testing.T) {
 // It is behind TestThousandCalls, whose measure of memory its many threads would disturb.
 func TestFormatsRunAtOnce(t *testing.T) {
 	c := cimv2(t)
-	var begun, done sync.WaitGroup
-	begun.Add(threads)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var begun atomic.Int32
+	all := make(chan struct{})
+	var done sync.WaitGroup
 	for range threads {
+		begin := sync.OnceFunc(func() { // a format may be run again, on another connection
+			if begun.Add(1) == threads {
+				close(all)
+			}
+		})
 		done.Go(func() {
 			err := c.do(&c.formats, "a format", formatLimit, func(*session) error {
-				begun.Done()
-				begun.Wait()
+				begin()
+				select {
+				case <-all:
+				case <-ctx.Done():
+					return fmt.Errorf("after a minute %d formats have begun, want %d", begun.Load(), threads)
+				}
 				return c.change("a change", callLimit, func(*session) error { return nil })
 			})
 			if err != nil {
