@@ -29,7 +29,7 @@ import (
 // a disk without any, because none of the above can be on it, and because nothing could be
 // partitioned otherwise on a node where a fact is missing for good.
 //
-// Refusals are hosterr.ErrFailedPrecondition.
+// Refusals are hosterr.ErrFailedPrecondition, and [ErrNeedsUnknown] as well if facts are missing.
 func Guard(ctx context.Context, d *Disk, l win32.Layout) error {
 	return guard(ctx, d, l, noPartitions(l), systemEntry)
 }
@@ -64,8 +64,12 @@ func guard(ctx context.Context, d *Disk, l win32.Layout, unknown bool, entry fun
 	}
 	// The kind of err, such as not found, is not the kind of this error.
 	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, hintUnknown,
-		"cannot find out which disks the node needs, so no disk with partitions is changed: %v", err)
+		"%w, so no disk with partitions is changed: %v", ErrNeedsUnknown, err)
 }
+
+// ErrNeedsUnknown means that the node may need a disk, because not all facts about that can be
+// read. It may pass.
+var ErrNeedsUnknown = errors.New("cannot find out which disks the node needs")
 
 const hintUnknown = "correct what the error names, such as a page file, dump file or directory whose drive does not respond, and try again"
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -112,6 +113,34 @@ func TestUnknownFactsKeepDisksWithPartitions(t *testing.T) {
 			}
 			f.Observe(nil)
 		})
+	}
+}
+
+// A disk that arrived read-only stays offline if it is not known whether the node needs it: once
+// it is online, no later request would make it writable.
+func TestUnknownFactsKeepReadOnlyDisksOffline(t *testing.T) {
+	for call, code := range map[string]uint32{"RegistryText": 0, "WindowsDirectory": 0, "DeviceIoControl": win32.IOCTL_DISK_IS_CLUSTERED} {
+		arrived := onD()
+		arrived.Offline, arrived.ReadOnly = yes(), yes()
+		f := newFixture(t, nodespec.Config{}, arrived)
+		f.Observe(func(c *win32.Call) error {
+			if c.Name == call && c.Code == code {
+				return win32.ERROR_CRC
+			}
+			return c.Do()
+		})
+		wantKind(t, f.setState(1, true), hosterr.ErrFailedPrecondition, "cannot find out which disks the node needs")
+		f.Observe(nil)
+		if f.online(1) {
+			t.Errorf("%s %#x failed, and the disk is online", call, code)
+		}
+		if err := f.setState(1, true); err != nil {
+			t.Errorf("%s %#x failed, and so did the next request: %v", call, code, err)
+		}
+		out, err := f.disk.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 1})
+		if err != nil || out.IsReadOnly || !f.online(1) {
+			t.Errorf("%s %#x failed, and after the next request the disk is online %t, read-only %v, %v", call, code, f.online(1), out, err)
+		}
 	}
 }
 

@@ -110,7 +110,12 @@ func (d DiskAPI) bringOnline(number uint32, disk *storage.Disk) error {
 		before = win32.Layout{Style: win32.PARTITION_STYLE_RAW}
 	}
 	readOnly := attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0
-	clear := readOnly && unread == nil && d.mayClear(number, disk, before)
+	clear := readOnly && unread == nil && !d.host.Node.KeepReadOnly
+	if clear {
+		if clear, err = d.mayClear(number, disk, before); err != nil {
+			return err // a later call would find the disk online, and leave it read-only
+		}
+	}
 	mask := uint64(win32.DISK_ATTRIBUTE_OFFLINE)
 	if clear {
 		mask |= win32.DISK_ATTRIBUTE_READ_ONLY
@@ -135,16 +140,15 @@ func (d DiskAPI) bringOnline(number uint32, disk *storage.Disk) error {
 	return nil
 }
 
-// mayClear reports whether a read-only disk that goes online may become writable.
-func (d DiskAPI) mayClear(number uint32, disk *storage.Disk, l win32.Layout) bool {
-	if d.host.Node.KeepReadOnly {
-		return false
-	}
-	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
+// mayClear reports whether a read-only disk that goes online may become writable: not if the
+// node needs it. It fails if that cannot be found out.
+func (d DiskAPI) mayClear(number uint32, disk *storage.Disk, l win32.Layout) (bool, error) {
+	err := storage.Guard(d.host.Ctx, disk, l)
+	if errors.Is(err, hosterr.ErrFailedPrecondition) && !errors.Is(err, storage.ErrNeedsUnknown) {
 		d.host.Node.Log.Warn("Leaving a disk read-only", "disk", number, "err", err)
-		return false
+		return false, nil
 	}
-	return true
+	return err == nil, err
 }
 
 // cleared logs that a disk is writable from now on. If its medium cannot be written, the disk
