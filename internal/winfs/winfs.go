@@ -270,7 +270,8 @@ func run(ctx context.Context, n *node.Node, operation, path string, do func(*op,
 // typed is [node.Typed] for errors about paths. The device of a volume that is missing for a
 // moment comes back with its files, so it does not mean that a path does not exist.
 func typed(err error) error {
-	if IsAway(err) && hosterr.KindOf(err) == nil {
+	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if IsAway(err) && hosterr.KindOf(err) == nil && !ended {
 		return hosterr.Text(hosterr.ErrUnavailable, "the device of its volume does not respond or was removed: %w", err)
 	}
 	return node.Typed(err)

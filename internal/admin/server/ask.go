@@ -60,6 +60,9 @@ func (all *questions) ask(ctx context.Context, about string, f func(context.Cont
 			alone, cancel := context.WithTimeout(context.Background(), patience-patience/10)
 			defer cancel()
 			q.answer, q.err = node.Await(context.Background(), func() (any, error) { return f(alone) })
+			if q.err != nil && alone.Err() != nil && hosterr.KindOf(q.err) == nil {
+				q.err = hosterr.Text(hosterr.ErrUnavailable, "%w", q.err)
+			}
 			all.mu.Lock()
 			defer all.mu.Unlock()
 			delete(all.pending, about)

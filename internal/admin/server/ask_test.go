@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -102,6 +104,21 @@ func TestNothingIsAskedWhenTimeIsOver(t *testing.T) {
 		synctest.Wait()
 		if n := asked.Load(); n != admin.MaxAsked {
 			t.Errorf("%d devices that hang hold a thread, want %d", n, admin.MaxAsked)
+		}
+	})
+}
+
+// An operation that retries until its time is over fails as a device that does not answer does,
+// with its own error.
+func TestAskReturnsWhatAnOperationRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all questions
+		_, err := ask(t.Context(), &all, "disk 1", func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			return 0, fmt.Errorf("%w while retrying after: the device is away", ctx.Err())
+		})
+		if !errors.Is(err, hosterr.ErrUnavailable) || !strings.Contains(err.Error(), "the device is away") {
+			t.Errorf("%v, want its error, and %v", err, hosterr.ErrUnavailable)
 		}
 	})
 }
