@@ -63,13 +63,12 @@ func guard(ctx context.Context, d *Disk, l win32.Layout, unknown bool, entry fun
 		return nil
 	}
 	// The kind of err, such as not found, is not the kind of this error.
-	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, hintUnknown,
-		"%w, so no disk with partitions is changed: %v", ErrNeedsUnknown, err)
+	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, hintUnknown, "%w: %v", ErrNeedsUnknown, err)
 }
 
 // ErrNeedsUnknown means that the node may need a disk, because not all facts about that can be
 // read. It may pass.
-var ErrNeedsUnknown = errors.New("cannot find out which disks the node needs")
+var ErrNeedsUnknown = errors.New("cannot find out which disks the node needs, so no disk with partitions is changed")
 
 const hintUnknown = "correct what the error names, such as a page file, dump file or directory whose drive does not respond, and try again"
 
