@@ -140,8 +140,10 @@ func TestKilledLifecycles(t *testing.T) {
 	e, d, node := startDaemon(t)
 	begin := time.Now()
 	var calls, failed, succeeded, running atomic.Int64
+	living, die := context.WithCancel(t.Context()) // without CSI Proxy, no volume lives on
+	defer die()
 	c := newCluster(e, e.connect(), func(_ string, call func() error) error {
-		return eventually(t.Context(), func() error {
+		return eventually(living, func() error {
 			calls.Add(1)
 			running.Add(1)
 			defer running.Add(-1)
@@ -170,6 +172,7 @@ func TestKilledLifecycles(t *testing.T) {
 			kills++
 			if err := d.start(); err != nil {
 				t.Error(err)
+				die()
 				return
 			}
 		}
@@ -177,7 +180,7 @@ func TestKilledLifecycles(t *testing.T) {
 	faults := 0
 	trouble.Go(func() { faults = failAcross(ctx, node) })
 
-	if err := c.lives(t.Context(), n, kinds...); err != nil {
+	if err := c.lives(living, n, kinds...); err != nil {
 		t.Error(err)
 	}
 	stop()
