@@ -63,7 +63,7 @@ func (a *app) doctorCommand() *cobra.Command {
            volume, a directory or a mapped share
   calls    no call hangs, and none waits because its pipe is overloaded
   smb      every SMB mapping works and is used by a link
-  iscsi    the service MSiSCSI is running, and disks of targets are mounted
+  iscsi    the service MSiSCSI is running, and volumes of the targets are mounted
   install  the Windows service does not wait for another process that serves the pipes, starts
            with Windows and after a failure, and only administrators may change its program,
            configuration file and log, which is not too large; it did not crash within a day

@@ -35,7 +35,7 @@ func (a *app) examineNode(ctx context.Context) []finding {
 	if err != nil {
 		found = checkFailed("calls", err)
 	}
-	node, err := a.describe(ctx, &admin.DescribeRequest{Links: true})
+	node, err := a.describe(ctx, &admin.DescribeRequest{Links: true, Sessions: true})
 	switch {
 	case err != nil && statusIn(err) != nil:
 		return append(checkFailed("disks", err), found...)
@@ -187,16 +187,59 @@ func examineVolumes(a *app, node *admin.DescribeResponse) []finding {
 	return found
 }
 
-// examineTargets finds disks of iSCSI targets without a mounted volume, which a driver that was
-// cut off may leave. The API does not list sessions.
+// examineTargets finds targets of iSCSI sessions of which no volume is mounted. A driver that was
+// cut off may leave such sessions.
 func examineTargets(node *admin.DescribeResponse) []finding {
-	var found []finding
-	for _, d := range node.Disks {
-		mounted := slices.ContainsFunc(node.Volumes, func(v *admin.Volume) bool { return slices.Contains(v.Disks, d.Number) && len(v.MountedAt) > 0 })
-		if d.Bus == "iSCSI" && d.Error == "" && !mounted {
-			found = append(found, finding{resultNote, "iscsi", fmt.Sprintf("disk %d is of an iSCSI target, and no volume of it is mounted", d.Number),
-				"if no pod needs it: csi-proxyctl iscsi disconnect PORTAL TARGET; csi-proxyctl iscsi portals and iscsi discover PORTAL list them"})
+	const check = "iscsi"
+	if node.SessionsError != "" {
+		return []finding{{resultProblem, check, "csi-proxy cannot list the sessions with iSCSI targets: " + node.SessionsError, devicesHang}}
+	}
+	unknown := func(v *admin.Volume) bool { return len(v.Disks) == 0 } // it did not answer
+	if node.VolumesError != "" || slices.ContainsFunc(node.Volumes, unknown) {
+		return nil
+	}
+	mounted := func(disk uint32) bool {
+		return slices.ContainsFunc(node.Volumes, func(v *admin.Volume) bool { return slices.Contains(v.Disks, disk) && len(v.MountedAt) > 0 })
+	}
+	type target struct {
+		name, portal string
+		disks        []uint32
+		err          string
+	}
+	var targets []*target
+	for _, s := range node.Sessions { // several may be with one target
+		i := slices.IndexFunc(targets, func(t *target) bool { return strings.EqualFold(t.name, s.Target) })
+		if i < 0 {
+			i = len(targets)
+			targets = append(targets, &target{name: s.Target, portal: "PORTAL"})
 		}
+		if len(s.Portals) > 0 {
+			targets[i].portal = s.Portals[0]
+		}
+		targets[i].disks = append(targets[i].disks, s.Disks...)
+		if s.Error != "" {
+			targets[i].err = s.Error
+		}
+	}
+	var found []finding
+	for _, t := range targets {
+		if t.err != "" {
+			found = append(found, finding{resultProblem, check, "the disks of iSCSI target " + printable(t.name) + " are unknown: " + t.err, "check the network to the portal " + t.portal + ", and look for errors of iScsiPrt in the System event log"})
+			continue
+		}
+		if slices.ContainsFunc(t.disks, mounted) {
+			continue
+		}
+		text := "there is a session with iSCSI target " + printable(t.name) + ", which has no disk"
+		if len(t.disks) > 0 {
+			slices.Sort(t.disks)
+			disks, which := slices.Compact(t.disks), "disk"
+			if len(disks) > 1 {
+				which = "disks"
+			}
+			text = fmt.Sprintf("no volume of iSCSI target %s is mounted, which has %s %s", printable(t.name), which, strings.Trim(strings.ReplaceAll(fmt.Sprint(disks), " ", ", "), "[]"))
+		}
+		found = append(found, finding{resultNote, check, text, "if no pod needs it: csi-proxyctl iscsi disconnect " + t.portal + " " + quoted(t.name)})
 	}
 	return found
 }

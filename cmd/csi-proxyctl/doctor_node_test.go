@@ -93,11 +93,24 @@ func TestExamineVolumes(t *testing.T) {
 }
 
 func TestExamineTargets(t *testing.T) {
-	node := &admin.DescribeResponse{
-		Disks:   []*admin.Disk{{Number: 1, Bus: "iSCSI"}, {Number: 2, Bus: "iSCSI"}, {Number: 3, Bus: "SAS"}},
-		Volumes: []*admin.Volume{{Disks: []uint32{1}}, {Disks: []uint32{2}, MountedAt: []string{`C:\mount\`}}},
+	session := func(target string, disks ...uint32) *admin.Session {
+		return &admin.Session{Target: target, Portals: []string{"10.0.0.1:3260"}, Disks: disks}
 	}
-	expectFindings(t, examineTargets(node), "note disk 1 is of an iSCSI target")
+	node := &admin.DescribeResponse{
+		Sessions: []*admin.Session{
+			session("iqn.2003-01.org.example:left", 5, 4), session("iqn.2003-01.org.example:left", 4, 5), // two paths
+			session("iqn.2003-01.org.example:used", 2, 3), {Target: "iqn.2003-01.org.example:empty"},
+		},
+		Volumes: []*admin.Volume{{Disks: []uint32{5}}, {Disks: []uint32{2}, MountedAt: []string{`C:\mount\`}}},
+	}
+	expectFindings(t, examineTargets(node),
+		"note no volume of iSCSI target iqn.2003-01.org.example:left is mounted, which has disks 4, 5",
+		"note there is a session with iSCSI target iqn.2003-01.org.example:empty, which has no disk")
+	node.Sessions = []*admin.Session{{Target: "iqn.2003-01.org.example:away", Portals: []string{"10.0.0.1:3260"}, Error: "no connection"}}
+	expectFindings(t, examineTargets(node), "problem the disks of iSCSI target iqn.2003-01.org.example:away are unknown: no connection")
+	node.Volumes = append(node.Volumes, &admin.Volume{Id: "V", Error: "no answer"})
+	expectFindings(t, examineTargets(node))
+	expectFindings(t, examineTargets(&admin.DescribeResponse{SessionsError: "no answer"}), "problem csi-proxy cannot list the sessions with iSCSI targets: no answer")
 }
 
 func TestExamineCalls(t *testing.T) {

@@ -242,7 +242,9 @@ type DescribeRequest struct {
 	// volume, of which the path is followed at which it is staged, if there is one.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Also follow the links and mount points of volumes in the working directories.
-	Links         bool `protobuf:"varint,3,opt,name=links,proto3" json:"links,omitempty"`
+	Links bool `protobuf:"varint,3,opt,name=links,proto3" json:"links,omitempty"`
+	// Also list the sessions of the iSCSI initiator.
+	Sessions      bool `protobuf:"varint,4,opt,name=sessions,proto3" json:"sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -298,6 +300,13 @@ func (x *DescribeRequest) GetLinks() bool {
 	return false
 }
 
+func (x *DescribeRequest) GetSessions() bool {
+	if x != nil {
+		return x.Sessions
+	}
+	return false
+}
+
 // DescribeResponse is the response of Describe.
 type DescribeResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -317,7 +326,11 @@ type DescribeResponse struct {
 	// empty. What the others have is there.
 	LinksError string `protobuf:"bytes,8,opt,name=links_error,json=linksError,proto3" json:"links_error,omitempty"`
 	// Of a pod that has several volumes, the paths at which the kubelet publishes the others.
-	OtherPaths    []string `protobuf:"bytes,9,rep,name=other_paths,json=otherPaths,proto3" json:"other_paths,omitempty"`
+	OtherPaths []string `protobuf:"bytes,9,rep,name=other_paths,json=otherPaths,proto3" json:"other_paths,omitempty"`
+	// The sessions of the iSCSI initiator, if the request asks for them.
+	Sessions []*Session `protobuf:"bytes,10,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	// Why there are no sessions, or empty. It is also empty if the service MSiSCSI does not run.
+	SessionsError string `protobuf:"bytes,11,opt,name=sessions_error,json=sessionsError,proto3" json:"sessions_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -413,6 +426,20 @@ func (x *DescribeResponse) GetOtherPaths() []string {
 		return x.OtherPaths
 	}
 	return nil
+}
+
+func (x *DescribeResponse) GetSessions() []*Session {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetSessionsError() string {
+	if x != nil {
+		return x.SessionsError
+	}
+	return ""
 }
 
 // Disk is a disk of the node.
@@ -744,6 +771,79 @@ func (x *Volume) GetError() string {
 	return ""
 }
 
+// Session is a session with an iSCSI target.
+type Session struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The iSCSI qualified name of the target.
+	Target string `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	// The target portals of its connections, such as "10.0.0.1:3260".
+	Portals []string `protobuf:"bytes,2,rep,name=portals,proto3" json:"portals,omitempty"`
+	// The numbers of its disks.
+	Disks []uint32 `protobuf:"varint,3,rep,packed,name=disks,proto3" json:"disks,omitempty"`
+	// Why its disks are unknown, or empty.
+	Error         string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Session) Reset() {
+	*x = Session{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Session) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Session) ProtoMessage() {}
+
+func (x *Session) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Session.ProtoReflect.Descriptor instead.
+func (*Session) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Session) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Session) GetPortals() []string {
+	if x != nil {
+		return x.Portals
+	}
+	return nil
+}
+
+func (x *Session) GetDisks() []uint32 {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+func (x *Session) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // Way is where a path leads.
 type Way struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -767,7 +867,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +879,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +892,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Way) GetPath() string {
@@ -860,7 +960,7 @@ type Hop struct {
 
 func (x *Hop) Reset() {
 	*x = Hop{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +972,7 @@ func (x *Hop) String() string {
 func (*Hop) ProtoMessage() {}
 
 func (x *Hop) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +985,7 @@ func (x *Hop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hop.ProtoReflect.Descriptor instead.
 func (*Hop) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Hop) GetPath() string {
@@ -927,7 +1027,7 @@ type ListCallsRequest struct {
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1039,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1052,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListCallsRequest) GetFailed() bool {
@@ -973,7 +1073,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1085,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1098,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListCallsResponse) GetCalls() []*Call {
@@ -1037,7 +1137,7 @@ type FailedCall struct {
 
 func (x *FailedCall) Reset() {
 	*x = FailedCall{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1149,7 @@ func (x *FailedCall) String() string {
 func (*FailedCall) ProtoMessage() {}
 
 func (x *FailedCall) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1162,7 @@ func (x *FailedCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedCall.ProtoReflect.Descriptor instead.
 func (*FailedCall) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FailedCall) GetCall() *Call {
@@ -1132,7 +1232,7 @@ type FailedWin32 struct {
 
 func (x *FailedWin32) Reset() {
 	*x = FailedWin32{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1244,7 @@ func (x *FailedWin32) String() string {
 func (*FailedWin32) ProtoMessage() {}
 
 func (x *FailedWin32) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1257,7 @@ func (x *FailedWin32) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedWin32.ProtoReflect.Descriptor instead.
 func (*FailedWin32) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FailedWin32) GetAgeMilliseconds() int64 {
@@ -1228,7 +1328,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1340,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1353,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Call) GetId() uint64 {
@@ -1360,11 +1460,12 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\aContent\x12!\n" +
 	"\foffset_bytes\x18\x01 \x01(\x04R\voffsetBytes\x12!\n" +
 	"\flength_bytes\x18\x02 \x01(\x04R\vlengthBytes\x12\x12\n" +
-	"\x04what\x18\x03 \x01(\tR\x04what\"O\n" +
+	"\x04what\x18\x03 \x01(\tR\x04what\"k\n" +
 	"\x0fDescribeRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
-	"\x05links\x18\x03 \x01(\bR\x05links\"\xf5\x02\n" +
+	"\x05links\x18\x03 \x01(\bR\x05links\x12\x1a\n" +
+	"\bsessions\x18\x04 \x01(\bR\bsessions\"\xd3\x03\n" +
 	"\x10DescribeResponse\x12,\n" +
 	"\x05disks\x18\x01 \x03(\v2\x16.csiproxyadmin.v1.DiskR\x05disks\x122\n" +
 	"\avolumes\x18\x02 \x03(\v2\x18.csiproxyadmin.v1.VolumeR\avolumes\x12'\n" +
@@ -1377,7 +1478,10 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\vlinks_error\x18\b \x01(\tR\n" +
 	"linksError\x12\x1f\n" +
 	"\vother_paths\x18\t \x03(\tR\n" +
-	"otherPaths\"\xf7\x02\n" +
+	"otherPaths\x125\n" +
+	"\bsessions\x18\n" +
+	" \x03(\v2\x19.csiproxyadmin.v1.SessionR\bsessions\x12%\n" +
+	"\x0esessions_error\x18\v \x01(\tR\rsessionsError\"\xf7\x02\n" +
 	"\x04Disk\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x1d\n" +
 	"\n" +
@@ -1414,7 +1518,12 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"mounted_at\x18\b \x03(\tR\tmountedAt\x12\x18\n" +
 	"\aoffline\x18\t \x01(\bR\aoffline\x12\x14\n" +
 	"\x05error\x18\n" +
-	" \x01(\tR\x05error\"\xc9\x01\n" +
+	" \x01(\tR\x05error\"g\n" +
+	"\aSession\x12\x16\n" +
+	"\x06target\x18\x01 \x01(\tR\x06target\x12\x18\n" +
+	"\aportals\x18\x02 \x03(\tR\aportals\x12\x14\n" +
+	"\x05disks\x18\x03 \x03(\rR\x05disks\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\xc9\x01\n" +
 	"\x03Way\x12\x12\n" +
 	"\x04path\x18\a \x01(\tR\x04path\x12)\n" +
 	"\x04hops\x18\x01 \x03(\v2\x15.csiproxyadmin.v1.HopR\x04hops\x12\x1a\n" +
@@ -1480,7 +1589,7 @@ func file_csiproxyadmin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_csiproxyadmin_v1_admin_proto_rawDescData
 }
 
-var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_csiproxyadmin_v1_admin_proto_goTypes = []any{
 	(*ClearDiskRequest)(nil),  // 0: csiproxyadmin.v1.ClearDiskRequest
 	(*ClearDiskResponse)(nil), // 1: csiproxyadmin.v1.ClearDiskResponse
@@ -1490,37 +1599,39 @@ var file_csiproxyadmin_v1_admin_proto_goTypes = []any{
 	(*Disk)(nil),              // 5: csiproxyadmin.v1.Disk
 	(*Partition)(nil),         // 6: csiproxyadmin.v1.Partition
 	(*Volume)(nil),            // 7: csiproxyadmin.v1.Volume
-	(*Way)(nil),               // 8: csiproxyadmin.v1.Way
-	(*Hop)(nil),               // 9: csiproxyadmin.v1.Hop
-	(*ListCallsRequest)(nil),  // 10: csiproxyadmin.v1.ListCallsRequest
-	(*ListCallsResponse)(nil), // 11: csiproxyadmin.v1.ListCallsResponse
-	(*FailedCall)(nil),        // 12: csiproxyadmin.v1.FailedCall
-	(*FailedWin32)(nil),       // 13: csiproxyadmin.v1.FailedWin32
-	(*Call)(nil),              // 14: csiproxyadmin.v1.Call
+	(*Session)(nil),           // 8: csiproxyadmin.v1.Session
+	(*Way)(nil),               // 9: csiproxyadmin.v1.Way
+	(*Hop)(nil),               // 10: csiproxyadmin.v1.Hop
+	(*ListCallsRequest)(nil),  // 11: csiproxyadmin.v1.ListCallsRequest
+	(*ListCallsResponse)(nil), // 12: csiproxyadmin.v1.ListCallsResponse
+	(*FailedCall)(nil),        // 13: csiproxyadmin.v1.FailedCall
+	(*FailedWin32)(nil),       // 14: csiproxyadmin.v1.FailedWin32
+	(*Call)(nil),              // 15: csiproxyadmin.v1.Call
 }
 var file_csiproxyadmin_v1_admin_proto_depIdxs = []int32{
 	2,  // 0: csiproxyadmin.v1.ClearDiskResponse.found:type_name -> csiproxyadmin.v1.Content
 	5,  // 1: csiproxyadmin.v1.DescribeResponse.disks:type_name -> csiproxyadmin.v1.Disk
 	7,  // 2: csiproxyadmin.v1.DescribeResponse.volumes:type_name -> csiproxyadmin.v1.Volume
-	8,  // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
-	8,  // 4: csiproxyadmin.v1.DescribeResponse.links:type_name -> csiproxyadmin.v1.Way
-	6,  // 5: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
-	9,  // 6: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
-	14, // 7: csiproxyadmin.v1.ListCallsResponse.calls:type_name -> csiproxyadmin.v1.Call
-	12, // 8: csiproxyadmin.v1.ListCallsResponse.failed:type_name -> csiproxyadmin.v1.FailedCall
-	14, // 9: csiproxyadmin.v1.FailedCall.call:type_name -> csiproxyadmin.v1.Call
-	13, // 10: csiproxyadmin.v1.FailedCall.win32:type_name -> csiproxyadmin.v1.FailedWin32
-	0,  // 11: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
-	3,  // 12: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
-	10, // 13: csiproxyadmin.v1.Admin.ListCalls:input_type -> csiproxyadmin.v1.ListCallsRequest
-	1,  // 14: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.ClearDiskResponse
-	4,  // 15: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
-	11, // 16: csiproxyadmin.v1.Admin.ListCalls:output_type -> csiproxyadmin.v1.ListCallsResponse
-	14, // [14:17] is the sub-list for method output_type
-	11, // [11:14] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	9,  // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
+	9,  // 4: csiproxyadmin.v1.DescribeResponse.links:type_name -> csiproxyadmin.v1.Way
+	8,  // 5: csiproxyadmin.v1.DescribeResponse.sessions:type_name -> csiproxyadmin.v1.Session
+	6,  // 6: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
+	10, // 7: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
+	15, // 8: csiproxyadmin.v1.ListCallsResponse.calls:type_name -> csiproxyadmin.v1.Call
+	13, // 9: csiproxyadmin.v1.ListCallsResponse.failed:type_name -> csiproxyadmin.v1.FailedCall
+	15, // 10: csiproxyadmin.v1.FailedCall.call:type_name -> csiproxyadmin.v1.Call
+	14, // 11: csiproxyadmin.v1.FailedCall.win32:type_name -> csiproxyadmin.v1.FailedWin32
+	0,  // 12: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
+	3,  // 13: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
+	11, // 14: csiproxyadmin.v1.Admin.ListCalls:input_type -> csiproxyadmin.v1.ListCallsRequest
+	1,  // 15: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.ClearDiskResponse
+	4,  // 16: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
+	12, // 17: csiproxyadmin.v1.Admin.ListCalls:output_type -> csiproxyadmin.v1.ListCallsResponse
+	15, // [15:18] is the sub-list for method output_type
+	12, // [12:15] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_csiproxyadmin_v1_admin_proto_init() }
@@ -1534,7 +1645,7 @@ func file_csiproxyadmin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_csiproxyadmin_v1_admin_proto_rawDesc), len(file_csiproxyadmin_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -487,8 +487,9 @@ func TestMSiSCSIStopped(t *testing.T) {
 	_, list := f.iscsi.ListTargetPortals(t.Context(), &iscsi.ListTargetPortalsRequest{})
 	_, discover := f.discover(here)
 	_, disks := f.iscsi.GetTargetDisks(t.Context(), &iscsi.GetTargetDisksRequest{TargetPortal: here, IQN: iqn})
+	_, sessions := iscsiapi.On(f.Node.Node).Sessions()
 	for method, err := range map[string]error{
-		"AddTargetPortal": f.add(here), "ListTargetPortals": list, "DiscoverTargetPortal": discover, "GetTargetDisks": disks,
+		"AddTargetPortal": f.add(here), "ListTargetPortals": list, "DiscoverTargetPortal": discover, "GetTargetDisks": disks, "Sessions": sessions,
 		"ConnectTarget": f.connect(here, iqn), "DisconnectTarget": f.disconnect(here, iqn), "SetMutualChapSecret": f.mutual(proof),
 	} {
 		wants(t, method, err, hosterr.ErrFailedPrecondition, "MSiSCSI", "not running")
@@ -876,6 +877,35 @@ func TestBusyInitiatorIsRetried(t *testing.T) {
 	f.must(f.disconnect(here, iqn))
 	busy["GetDevicesForIScsiSession"] = 100
 	wants(t, "busy for good", f.connect(here, iqn), hosterr.ErrUnavailable, "busy")
+}
+
+// A session that ends before its disks are listed is left out. One that does not report its
+// disks has an error.
+func TestSessions(t *testing.T) {
+	const ends, away = "iqn.2003-01.org.example:ends", "iqn.2003-01.org.example:away"
+	f := newFixture(t, target(iqn, 2), target(ends, 1), target(away, 1))
+	host := iscsiapi.On(f.Node.Node)
+	f.must(f.add(here))
+	for _, name := range []string{iqn, ends, away} {
+		f.must(f.connect(here, name))
+	}
+	answers := []error{nil, win32.ISDSC_INVALID_SESSION_ID, win32.ISDSC_CONNECTION_FAILED}
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "GetDevicesForIScsiSession" {
+			err := answers[0]
+			answers = answers[1:]
+			if err != nil {
+				return err
+			}
+		}
+		return c.Do()
+	})
+	list, err := host.Sessions()
+	f.must(err)
+	if len(list) != 2 || list[0].IQN != iqn || len(list[0].Disks) != 2 || list[0].Err != nil || len(list[0].Portals) != 1 || list[0].Portals[0].String() != address+":3260" ||
+		list[1].IQN != away || !errors.Is(list[1].Err, hosterr.ErrUnavailable) {
+		t.Errorf("sessions %+v", list)
+	}
 }
 
 func TestConnectLimitsWaitForDisks(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	iscsiapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi/hostapi"
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
 
@@ -54,6 +55,11 @@ func (s *Server) Describe(ctx context.Context, in *admin.DescribeRequest) (*admi
 	out.Disks, disks = s.describeDisks(ctx, n)
 	out.Volumes, volumes = s.describeVolumes(ctx, n)
 	s.addOfflineReasons(ctx, n, out.Disks)
+	if in.Sessions {
+		var err error
+		out.Sessions, err = s.sessions(ctx, n)
+		out.SessionsError = textOf(err)
+	}
 	out.DisksError, out.VolumesError, out.LinksError = textOf(disks), textOf(volumes), textOf(links)
 	return out, ctx.Err()
 }
@@ -226,6 +232,23 @@ func describeVolume(ctx context.Context, n *node.Node, out *admin.Volume) error 
 	out.FileSystem, out.Label = info.FileSystem, info.Label
 	_, out.SizeBytes, out.FreeBytes, err = n.API.FreeSpace(out.Id)
 	return err
+}
+
+// sessions returns the sessions of the iSCSI initiator, and none if its service does not run.
+func (s *Server) sessions(ctx context.Context, n *node.Node) ([]*admin.Session, error) {
+	all, err := ask(ctx, &s.questions, "sessions", func(context.Context) ([]iscsiapi.Session, error) { return iscsiapi.On(n).Sessions() })
+	if errors.Is(err, hosterr.ErrFailedPrecondition) || errors.Is(err, hosterr.ErrUnimplemented) {
+		return nil, nil
+	}
+	var list []*admin.Session
+	for _, session := range all {
+		out := &admin.Session{Target: session.IQN, Disks: session.Disks, Error: textOf(session.Err)}
+		for _, p := range session.Portals {
+			out.Portals = append(out.Portals, p.String())
+		}
+		list = append(list, out)
+	}
+	return list, err
 }
 
 // inDirs asks look for each working directory, and returns what it returns in their order. A

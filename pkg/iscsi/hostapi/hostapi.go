@@ -49,6 +49,14 @@ type TargetPortal struct {
 	Port    uint32 `json:"TargetPortalPortNumber"` // 0 means 3260
 }
 
+// Session is a session with a target.
+type Session struct {
+	IQN     string
+	Portals []TargetPortal // of its connections
+	Disks   []uint32       // the numbers of its disks
+	Err     error          // why its disks are unknown, or nil
+}
+
 // ISCSIAPI is the HostAPI of a node. Its methods may be called concurrently. The methods of
 // the zero ISCSIAPI return errors.
 type ISCSIAPI struct{ host node.Host }

@@ -306,16 +306,44 @@ func (i ISCSIAPI) known(p TargetPortal, iqn string) error {
 	return &hinted{fmt.Errorf("this target was not discovered at target portal %s: %w", p, hosterr.ErrNotFound), "check the IQN, and query the portal again with DiscoverTargetPortal"}
 }
 
-// sessions returns the sessions of a target.
-func (i ISCSIAPI) sessions(iqn string) ([]win32.ISCSISession, error) {
+// Sessions returns all sessions of the initiator. A disk that has no number yet is left out.
+func (i ISCSIAPI) Sessions() ([]Session, error) {
+	list, err := i.listSessions()
+	return list, named("list iSCSI sessions", "", err)
+}
+
+func (i ISCSIAPI) listSessions() ([]Session, error) {
+	all, err := i.allSessions()
+	if err != nil {
+		return nil, err
+	}
+	var list []Session
+	for _, s := range all {
+		disks, err := i.disksOf(s.ID)
+		if ended(err) {
+			continue
+		}
+		session := Session{IQN: s.TargetName, Disks: disks, Err: err}
+		for _, c := range s.Connections {
+			session.Portals = append(session.Portals, TargetPortal{c.TargetAddress, uint32(c.TargetSocket)})
+		}
+		list = append(list, session)
+	}
+	return list, nil
+}
+
+func (i ISCSIAPI) allSessions() ([]win32.ISCSISession, error) {
 	if err := i.host.Ready(); err != nil {
 		return nil, err
 	}
 	all, err := i.host.Node.API.GetIScsiSessionList()
-	if err != nil {
-		return nil, initiatorError(err)
-	}
-	return slices.DeleteFunc(all, func(s win32.ISCSISession) bool { return !strings.EqualFold(s.TargetName, iqn) }), nil
+	return all, initiatorError(err)
+}
+
+// sessions returns the sessions of a target.
+func (i ISCSIAPI) sessions(iqn string) ([]win32.ISCSISession, error) {
+	all, err := i.allSessions()
+	return slices.DeleteFunc(all, func(s win32.ISCSISession) bool { return !strings.EqualFold(s.TargetName, iqn) }), err
 }
 
 // throughPortal returns the session through a portal, or the portals of the other sessions.
