@@ -206,6 +206,7 @@ func (q *inquiry) otherVolumes(ctx context.Context) {
 }
 
 func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err error) {
+	in.Sessions = true
 	if q.node, err = q.a.describe(ctx, in); err != nil {
 		return err
 	}
@@ -661,7 +662,7 @@ func (q *inquiry) gone(volume, at string) {
 	var offline []string
 	for _, d := range q.node.Disks {
 		if !d.Online && d.Error == "" {
-			q.step("disk", "%s", q.diskText(d))
+			q.disk(d)
 			offline = append(offline, number(d.Number))
 		}
 	}
@@ -715,7 +716,7 @@ func (q *inquiry) volume(v *admin.Volume) {
 	for _, n := range v.Disks {
 		for _, d := range q.node.Disks {
 			if d.Number == n {
-				q.step("disk", "%s", q.diskText(d))
+				q.disk(d)
 				q.checkDisk(d)
 			}
 		}
@@ -780,6 +781,16 @@ func (q *inquiry) volumeText(v *admin.Volume) string {
 	return text + ", mounted at " + strings.Join(v.MountedAt, " and ")
 }
 
+// disk shows a disk and, if it is of an iSCSI target, the target.
+func (q *inquiry) disk(d *admin.Disk) {
+	q.step("disk", "%s", q.diskText(d))
+	for _, s := range q.node.Sessions {
+		if slices.Contains(s.Disks, d.Number) {
+			q.step("target", "disk %d is of iSCSI target %s, through %s", d.Number, printable(s.Target), cmp.Or(strings.Join(s.Portals, " and "), "no portal at present"))
+		}
+	}
+}
+
 func (q *inquiry) diskText(d *admin.Disk) string {
 	text := fmt.Sprintf("disk %d", d.Number)
 	if id := q.ids[d.Number]; id != nil {
@@ -837,7 +848,7 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 		return
 	}
 	d := q.node.Disks[at]
-	q.step("disk", "%s", q.diskText(d))
+	q.disk(d)
 	failed := q.checkCallsOn(n)
 	used := false
 	var on []*admin.Volume
