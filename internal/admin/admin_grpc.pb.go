@@ -35,7 +35,7 @@ type AdminClient interface {
 	// accepts it. It may be repeated after it was cut off.
 	ClearDisk(ctx context.Context, in *ClearDiskRequest, opts ...grpc.CallOption) (*ClearDiskResponse, error)
 	// Describe returns what the API does not report about the disks and volumes of the node
-	// and, if a path is given, where it leads. It changes nothing.
+	// and, if asked for, where a path leads, and the iSCSI sessions. It changes nothing.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
 	// ListCalls returns the calls in flight on all pipes, the oldest first, without itself,
 	// health checks and reflection, or the last calls that failed.
@@ -91,7 +91,7 @@ type AdminServer interface {
 	// accepts it. It may be repeated after it was cut off.
 	ClearDisk(context.Context, *ClearDiskRequest) (*ClearDiskResponse, error)
 	// Describe returns what the API does not report about the disks and volumes of the node
-	// and, if a path is given, where it leads. It changes nothing.
+	// and, if asked for, where a path leads, and the iSCSI sessions. It changes nothing.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
 	// ListCalls returns the calls in flight on all pipes, the oldest first, without itself,
 	// health checks and reflection, or the last calls that failed.
