@@ -131,7 +131,7 @@ func (c *call) ended() {
 		c.limiter.release(c.from)
 	}
 	defer c.limiter.calls.end(&c.record) // last: a server that stops waits for the log line
-	c.server.logFinish(c.limiter, &c.record)
+	c.server.logFinish(c.ctx, c.limiter, &c.record)
 	if c.measure != nil {
 		c.measure(c.record.Spent())
 	}

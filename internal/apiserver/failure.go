@@ -42,18 +42,24 @@ func recovered(err *error) {
 // failedIn is failed for a call. A call that is canceled when its time is over has exceeded
 // its deadline.
 func failedIn(ctx context.Context, err error) *failure {
-	if errors.Is(err, context.Canceled) && timeIsOver(ctx) {
-		err = overdue{err}
-	}
-	return failed(err)
+	return failed(inTime(ctx, err, time.Now()))
 }
 
-// timeIsOver reports whether a call reached its deadline. When a client's time is over, it
-// cancels the call, and the server sees either this or its own copy of the deadline first.
-func timeIsOver(ctx context.Context) bool {
+// inTime returns the error of a call that was canceled at that time. If its time was over, the
+// call has exceeded its deadline.
+func inTime(ctx context.Context, err error, canceled time.Time) error {
+	if errors.Is(err, context.Canceled) && timeIsOver(ctx, canceled) {
+		return overdue{err}
+	}
+	return err
+}
+
+// timeIsOver reports whether a call has reached its deadline at that time. When a client's time is
+// over, it cancels the call, and the server sees either this or its own copy of the deadline first.
+func timeIsOver(ctx context.Context, at time.Time) bool {
 	c := inflight.Of(ctx)
 	d, ok := ctx.Deadline()
-	return ok && c != nil && time.Until(d) < min(deadlineSlack, d.Sub(c.Started)/4)
+	return ok && c != nil && d.Sub(at) < min(deadlineSlack, d.Sub(c.Started)/4)
 }
 
 // deadlineSlack is how long before the deadline that the server knows a caller may give up
@@ -195,12 +201,12 @@ func (s *Server) watch(c *inflight.Call, after time.Duration) {
 	})
 }
 
-// logFinish logs that the work of a call whose caller was gone has ended.
-func (s *Server) logFinish(l *limiter, c *inflight.Call) {
+// logFinish logs that the work of a call whose caller was gone has ended. ctx is that of the call.
+func (s *Server) logFinish(ctx context.Context, l *limiter, c *inflight.Call) {
 	if c.Left().IsZero() {
 		return
 	}
-	code, err := codes.OK, c.Err()
+	code, err := codes.OK, inTime(ctx, c.Err(), c.Left())
 	if err != nil {
 		if code = statusOf(err).Code(); s.lookedOnly(l, c, code) {
 			return

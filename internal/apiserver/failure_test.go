@@ -155,6 +155,30 @@ func TestWorkWithoutCallerIsLogged(t *testing.T) {
 	}
 }
 
+// A client whose time is over cancels the call, perhaps a moment before the deadline that the
+// server knows. The work that stops because of that has exceeded its deadline as well.
+func TestWorkOfATimeoutIsNotCanceled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logBuffer
+		l := newMemory()
+		stop := inMemory(t, log.logger(slog.LevelInfo), l, &fakeDisk{rescan: func(ctx context.Context) error {
+			_, err := node.Await(ctx, func() (int, error) { time.Sleep(25 * time.Second); return 0, ctx.Err() })
+			return err
+		}})
+		defer stop()
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		time.AfterFunc(3900*time.Millisecond, cancel)
+		if _, err := diskv1.NewDiskClient(l.client(t)).Rescan(ctx, &diskv1.RescanRequest{}); status.Code(err) != codes.Canceled {
+			t.Errorf("Rescan = %v, want Canceled, as its client did", err)
+		}
+		time.Sleep(time.Minute)
+		if text := log.String(); strings.Contains(strings.ToLower(text), "canceled") || !strings.Contains(text, `msg="Finished without its caller"`) || strings.Count(text, "deadline exceeded") != 2 {
+			t.Errorf("the log of a timeout:\n%s", text)
+		}
+	})
+}
+
 // The level says whose fault a failure is.
 func TestLevelsOfFailures(t *testing.T) {
 	for _, c := range []struct {

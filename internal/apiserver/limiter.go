@@ -117,7 +117,7 @@ func (l *limiter) acquire(ctx context.Context, c *caller) (err error) {
 	case <-s.lost:
 		err = tooMany
 	case <-ctx.Done():
-		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) || timeIsOver(ctx) {
+		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) || timeIsOver(ctx, time.Now()) {
 			err = l.allRunning(time.Since(begun))
 		}
 	}
