@@ -14,7 +14,7 @@ import (
 
 func (a *app) diskClearCommand() *cobra.Command {
 	in := &admin.ClearDiskRequest{}
-	yes := false
+	yes, dryRun := false, false
 	c := &cobra.Command{
 		Use:   "clear NUMBER",
 		Short: "Destroy the partitions and the content of a disk",
@@ -33,24 +33,24 @@ administrators of the node can open.`,
 			if in.DiskNumber, err = diskNumber(args[0]); err != nil {
 				return err
 			}
-			if in.Serial == "" && !in.DryRun {
+			if in.Serial == "" && !dryRun {
 				return &hinted{errors.New("--serial is missing"), fmt.Sprintf("csi-proxyctl disk clear %d --dry-run shows the serial number and what would be destroyed", in.DiskNumber)}
 			}
-			return a.clearDisk(c.Context(), in, yes)
+			return a.clearDisk(c.Context(), in, dryRun, yes)
 		},
 	}
 	c.Flags().StringVar(&in.Serial, "serial", "", "serial `number` or page 83h identifier of the disk")
-	c.Flags().BoolVar(&in.DryRun, "dry-run", false, "only show what would be destroyed")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be destroyed")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
 }
 
-func (a *app) clearDisk(ctx context.Context, in *admin.ClearDiskRequest, yes bool) error {
-	would, err := a.callClearDisk(ctx, &admin.ClearDiskRequest{DiskNumber: in.DiskNumber, Serial: in.Serial, DryRun: true})
+func (a *app) clearDisk(ctx context.Context, in *admin.ClearDiskRequest, dryRun, yes bool) error {
+	would, err := a.inspectDisk(ctx, in.DiskNumber, in.Serial)
 	if err != nil {
 		return err
 	}
-	if in.DryRun {
+	if dryRun {
 		return a.printCleared(in.DiskNumber, would)
 	}
 	if !yes {
@@ -67,16 +67,19 @@ func (a *app) clearDisk(ctx context.Context, in *admin.ClearDiskRequest, yes boo
 			return &failure{err: &hinted{errors.New("not confirmed; nothing was changed"), "--yes answers the question"}}
 		}
 	}
-	done, err := a.callClearDisk(ctx, in)
+	done, err := onAdmin(ctx, a, "disk clear", func(ctx context.Context, c admin.AdminClient) (*admin.DiskContent, error) {
+		return c.ClearDisk(ctx, in)
+	})
 	if err != nil {
 		return err
 	}
 	return a.printCleared(in.DiskNumber, done)
 }
 
-func (a *app) callClearDisk(ctx context.Context, in *admin.ClearDiskRequest) (*admin.ClearDiskResponse, error) {
-	return onAdmin(ctx, a, "disk clear", func(ctx context.Context, c admin.AdminClient) (*admin.ClearDiskResponse, error) {
-		return c.ClearDisk(ctx, in)
+// inspectDisk returns what disk clear would destroy.
+func (a *app) inspectDisk(ctx context.Context, disk uint32, serial string) (*admin.DiskContent, error) {
+	return onAdmin(ctx, a, "disk clear --dry-run", func(ctx context.Context, c admin.AdminClient) (*admin.DiskContent, error) {
+		return c.InspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: disk, Serial: serial})
 	})
 }
 
@@ -96,7 +99,7 @@ type contentEntry struct {
 	What        string `json:"what"`
 }
 
-func (a *app) printCleared(disk uint32, out *admin.ClearDiskResponse) error {
+func (a *app) printCleared(disk uint32, out *admin.DiskContent) error {
 	entry := clearedEntry{disk, out.Serial, out.Page83, out.SizeBytes, []contentEntry{}, out.WrittenBytes}
 	state := "not changed"
 	if out.WrittenBytes > 0 {

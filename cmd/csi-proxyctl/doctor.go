@@ -101,6 +101,7 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 		found = slices.Concat(found, examineBuilds(pipes, version), a.examineKubelet(ctx, kubelet), a.examineNode(ctx), a.examineMappings(ctx), a.examineISCSI(ctx))
 	}
 	found = slices.Concat(found, examineServer(serviceName, paths), examineInstall(serviceName), a.examineServiceLogs(), examineWindows())
+	found = grouped(found)
 	if err := a.printFindings(found); err != nil {
 		return err
 	}
@@ -108,6 +109,23 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 		return &failure{err: errFindings}
 	}
 	return nil
+}
+
+// grouped puts the findings of a check together.
+func grouped(found []finding) []finding {
+	var checks []string
+	by := map[string][]finding{}
+	for _, f := range found {
+		if by[f.Check] == nil {
+			checks = append(checks, f.Check)
+		}
+		by[f.Check] = append(by[f.Check], f)
+	}
+	var all []finding
+	for _, check := range checks {
+		all = append(all, by[check]...)
+	}
+	return all
 }
 
 // examineServiceLogs checks the log of the Windows service, if there is one.
@@ -350,6 +368,8 @@ func examineSMB(mappings []smbMapping) []finding {
 				state = " works, but"
 			}
 			found = append(found, finding{resultProblem, "smb", m.Remote + state + " no CSI volume links to it", "csi-proxyctl smb remove " + quoted(m.Remote) + ", unless a program uses it by its path; it is kept if a link elsewhere uses it"})
+		case m.Status == "disconnected": // Windows connects again when it is used
+			found = append(found, finding{resultNote, "smb", m.Remote + " is disconnected and used by " + m.UsedBy[0] + ": nothing uses it now, or its server is away", "csi-proxyctl why " + quoted(m.UsedBy[0]) + " asks the server"})
 		case m.Status != "ok":
 			found = append(found, finding{resultProblem, "smb", m.Remote + " is " + m.Status + " and used by " + m.UsedBy[0], "the next NewSmbGlobalMapping replaces the mapping; restart the pod, or check the server"})
 		}

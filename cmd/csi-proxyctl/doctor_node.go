@@ -41,7 +41,7 @@ func (a *app) examineNode(ctx context.Context) []finding {
 		return append(checkFailed("disks", err), found...)
 	case err != nil:
 		text, _, _ := strings.Cut(explain(err), "\nhint: ")
-		return append(a.examineDisksOnly(ctx), finding{resultNote, "volumes", "volumes, links and calls were not checked: " + text,
+		return append(a.examineDisksOnly(ctx), finding{resultNote, "volumes", "volumes, links, calls and iSCSI sessions were not checked: " + text,
 			"use the csi-proxy of the same release as csi-proxyctl, without -admin-pipe=false, as an administrator"})
 	}
 	// The names of the disks are an answer of the API, which may be what hangs.
@@ -77,7 +77,8 @@ func (a *app) examineNode(ctx context.Context) []finding {
 		}
 		links = append(notListed("links", node.LinksError), links...)
 	}
-	return slices.Concat(disks, volumes, links, found, examineTargets(node))
+	broken := slices.ContainsFunc(links, func(f finding) bool { return f.Result == resultProblem })
+	return slices.Concat(disks, volumes, links, found, examineTargets(node, broken))
 }
 
 // devicesHang is the remedy if Windows does not answer about devices.
@@ -124,6 +125,7 @@ func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, 
 		used, hasVolumes := false, false
 		matches := []func(field) bool{onDisk(d.Number)}
 		for _, v := range node.Volumes {
+			used = used || placeUnknown(v)
 			if slices.Contains(v.Disks, d.Number) {
 				hasVolumes = true
 				used = used || v.FileSystem != "" || len(v.MountedAt) > 0
@@ -140,7 +142,7 @@ func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, 
 			left++
 			continue
 		}
-		content, err := a.callClearDisk(ctx, &admin.ClearDiskRequest{DiskNumber: d.Number, DryRun: true})
+		content, err := a.inspectDisk(ctx, d.Number, "")
 		if err != nil {
 			found = append(found, finding{resultNote, "disks", fmt.Sprintf("the content of %s is not known: %s", nameOfDisk(d.Number, serials), brief(err)), ""})
 			continue
@@ -162,12 +164,16 @@ func examineVolumes(a *app, node *admin.DescribeResponse) []finding {
 	mounted := 0
 	for _, v := range node.Volumes {
 		if len(v.MountedAt) == 0 {
+			if v.Error != "" { // it may be mounted
+				cause, remedy := volumeTrouble(a, v)
+				found = append(found, finding{resultProblem, check, cause, remedy})
+			}
 			continue
 		}
 		mounted++
 		at := v.MountedAt[0]
 		if cause, remedy := volumeTrouble(a, v); cause != "" {
-			found = append(found, finding{resultProblem, check, cause + ", mounted at " + at, remedy})
+			found = append(found, finding{resultProblem, check, fmt.Sprintf("at %s, %s", at, cause), remedy})
 			continue
 		}
 		if v.SizeBytes == 0 {
@@ -187,62 +193,74 @@ func examineVolumes(a *app, node *admin.DescribeResponse) []finding {
 	return found
 }
 
-// examineTargets finds targets of iSCSI sessions of which no volume is mounted. A driver that was
-// cut off may leave such sessions.
-func examineTargets(node *admin.DescribeResponse) []finding {
+// examineTargets finds iSCSI targets of which no volume is mounted. A driver that was cut off may
+// leave their sessions. If links are broken, a target may be needed although it has no volume.
+func examineTargets(node *admin.DescribeResponse, linksBroken bool) []finding {
 	const check = "iscsi"
+	const look = "look for errors of MSiSCSI and iScsiPrt in the System event log"
 	if node.SessionsError != "" {
-		return []finding{{resultProblem, check, "csi-proxy cannot list the sessions with iSCSI targets: " + node.SessionsError, devicesHang}}
-	}
-	unknown := func(v *admin.Volume) bool { return len(v.Disks) == 0 } // it did not answer
-	if node.VolumesError != "" || slices.ContainsFunc(node.Volumes, unknown) {
-		return nil
-	}
-	mounted := func(disk uint32) bool {
-		return slices.ContainsFunc(node.Volumes, func(v *admin.Volume) bool { return slices.Contains(v.Disks, disk) && len(v.MountedAt) > 0 })
+		return []finding{{resultProblem, check, "csi-proxy cannot list the sessions with iSCSI targets: " + node.SessionsError, look}}
 	}
 	type target struct {
 		name, portal string
 		disks        []uint32
-		err          string
 	}
 	var targets []*target
+	var found []finding
 	for _, s := range node.Sessions { // several may be with one target
+		portal := "PORTAL"
+		if len(s.Portals) > 0 {
+			portal = s.Portals[0]
+		}
+		if s.Error != "" {
+			found = append(found, finding{resultProblem, check, "the disks of iSCSI target " + printable(s.Target) + " are unknown: " + s.Error, "check the network to its portal " + printable(portal) + ", and " + look})
+		}
 		i := slices.IndexFunc(targets, func(t *target) bool { return strings.EqualFold(t.name, s.Target) })
 		if i < 0 {
 			i = len(targets)
-			targets = append(targets, &target{name: s.Target, portal: "PORTAL"})
-		}
-		if len(s.Portals) > 0 {
-			targets[i].portal = s.Portals[0]
+			targets = append(targets, &target{name: s.Target, portal: portal})
 		}
 		targets[i].disks = append(targets[i].disks, s.Disks...)
-		if s.Error != "" {
-			targets[i].err = s.Error
-		}
 	}
-	var found []finding
+	if len(found) > 0 || len(targets) == 0 {
+		return found
+	}
+	if linksBroken || node.VolumesError != "" || slices.ContainsFunc(node.Volumes, placeUnknown) {
+		return []finding{{resultNote, check, "which iSCSI targets have no mounted volume is unknown, because a volume does not answer or is gone", "solve the problems above first"}}
+	}
 	for _, t := range targets {
-		if t.err != "" {
-			found = append(found, finding{resultProblem, check, "the disks of iSCSI target " + printable(t.name) + " are unknown: " + t.err, "check the network to the portal " + t.portal + ", and look for errors of iScsiPrt in the System event log"})
+		slices.Sort(t.disks)
+		t.disks = slices.Compact(t.disks)
+		// The volumes of a disk that is offline are unknown. That it is offline is a finding.
+		needed := func(disk uint32) bool {
+			return slices.ContainsFunc(node.Volumes, func(v *admin.Volume) bool { return slices.Contains(v.Disks, disk) && len(v.MountedAt) > 0 }) ||
+				slices.ContainsFunc(node.Disks, func(d *admin.Disk) bool {
+					return d.Number == disk && (d.Error != "" || !d.Online && len(d.Partitions) > 0)
+				})
+		}
+		if slices.ContainsFunc(t.disks, needed) {
 			continue
 		}
-		if slices.ContainsFunc(t.disks, mounted) {
-			continue
-		}
-		text := "there is a session with iSCSI target " + printable(t.name) + ", which has no disk"
+		text := "iSCSI target " + printable(t.name) + " is connected and has no disks"
 		if len(t.disks) > 0 {
-			slices.Sort(t.disks)
-			disks, which := slices.Compact(t.disks), "disk"
-			if len(disks) > 1 {
-				which = "disks"
-			}
-			text = fmt.Sprintf("no volume of iSCSI target %s is mounted, which has %s %s", printable(t.name), which, strings.Trim(strings.ReplaceAll(fmt.Sprint(disks), " ", ", "), "[]"))
+			text = fmt.Sprintf("iSCSI target %s is connected, and no volume on its %s is mounted", printable(t.name), disksText(t.disks))
 		}
-		found = append(found, finding{resultNote, check, text, "if no pod needs it: csi-proxyctl iscsi disconnect " + t.portal + " " + quoted(t.name)})
+		found = append(found, finding{resultNote, check, text, "if no pod needs it: csi-proxyctl iscsi disconnect " + quoted(t.portal) + " " + quoted(t.name)})
 	}
 	return found
 }
+
+// disksText returns "disk 1" or "disks 1, 2".
+func disksText(disks []uint32) string {
+	text := strings.Trim(strings.ReplaceAll(fmt.Sprint(disks), " ", ", "), "[]")
+	if len(disks) == 1 {
+		return "disk " + text
+	}
+	return "disks " + text
+}
+
+// placeUnknown reports whether a volume may be on any disk, because it does not answer.
+func placeUnknown(v *admin.Volume) bool { return len(v.Disks) == 0 && v.Error != "" }
 
 // unusedBehind returns how many bytes a volume could grow by: what its file system leaves unused
 // in its partition, and what is free behind that. It returns 0 for a volume on several disks.
@@ -351,7 +369,7 @@ func examineCalls(calls []*admin.Call) []finding {
 			e := callEntry{Phase: c.Phase, Win32: c.Win32, WaitsFor: c.WaitsFor, HeldBy: c.HeldBy}
 			hint := "csi-proxyctl calls --watch shows whether it ends; if it does not, check the disk that it names, and restart the node"
 			if c.WaitsFor != "" {
-				hint = "csi-proxyctl calls shows what the call does that it waits for"
+				hint = "csi-proxyctl calls shows what that call does"
 			}
 			found = append(found, finding{resultProblem, check, fmt.Sprintf("call %d, %s, has not ended for %v: %s", c.Id, c.Method, age, e.does()), hint})
 		}

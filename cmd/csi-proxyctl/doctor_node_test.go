@@ -75,7 +75,7 @@ func TestExamineVolumes(t *testing.T) {
 		"mounted nowhere": {func(v *admin.Volume) { v.MountedAt, v.FreeBytes = nil, 0 }, []string{"ok 0 mounted volumes"}},
 		"nearly full":     {func(v *admin.Volume) { v.FreeBytes = v.SizeBytes / 25 }, []string{`note the volume at C:\mount\ is 96% full`}},
 		"not quite":       {func(v *admin.Volume) { v.FreeBytes = v.SizeBytes / 18 }, []string{"ok"}},
-		"full":            {func(v *admin.Volume) { v.FreeBytes = 0 }, []string{"problem is full: 0 B of 10.0 GiB are free, mounted at"}},
+		"full":            {func(v *admin.Volume) { v.FreeBytes = 0 }, []string{`problem at C:\mount\, the volume V is full: 0 B of 10.0 GiB are free`}},
 		"silent":          {func(v *admin.Volume) { v.Error = "I/O" }, []string{"problem does not answer: I/O"}},
 		"no file system":  {func(v *admin.Volume) { v.FileSystem = "" }, []string{"problem has no file system"}},
 		"smaller":         {func(v *admin.Volume) { v.SizeBytes = 8 * gib }, []string{`note the volume at C:\mount\ does not use 2.0 GiB that its disk has`}},
@@ -103,14 +103,21 @@ func TestExamineTargets(t *testing.T) {
 		},
 		Volumes: []*admin.Volume{{Disks: []uint32{5}}, {Disks: []uint32{2}, MountedAt: []string{`C:\mount\`}}},
 	}
-	expectFindings(t, examineTargets(node),
-		"note no volume of iSCSI target iqn.2003-01.org.example:left is mounted, which has disks 4, 5",
-		"note there is a session with iSCSI target iqn.2003-01.org.example:empty, which has no disk")
-	node.Sessions = []*admin.Session{{Target: "iqn.2003-01.org.example:away", Portals: []string{"10.0.0.1:3260"}, Error: "no connection"}}
-	expectFindings(t, examineTargets(node), "problem the disks of iSCSI target iqn.2003-01.org.example:away are unknown: no connection")
+	expectFindings(t, examineTargets(node, false),
+		"note iSCSI target iqn.2003-01.org.example:left is connected, and no volume on its disks 4, 5 is mounted",
+		"note iSCSI target iqn.2003-01.org.example:empty is connected and has no disks")
+	expectFindings(t, examineTargets(node, true), "note which iSCSI targets have no mounted volume is unknown")
+	node.Disks = []*admin.Disk{{Number: 4, Online: true}, {Number: 5, Partitions: []*admin.Partition{{Number: 1}}}}
+	expectFindings(t, examineTargets(node, false), "note iSCSI target iqn.2003-01.org.example:empty")
 	node.Volumes = append(node.Volumes, &admin.Volume{Id: "V", Error: "no answer"})
-	expectFindings(t, examineTargets(node))
-	expectFindings(t, examineTargets(&admin.DescribeResponse{SessionsError: "no answer"}), "problem csi-proxy cannot list the sessions with iSCSI targets: no answer")
+	expectFindings(t, examineTargets(node, false), "note which iSCSI targets have no mounted volume is unknown")
+	node.Sessions = []*admin.Session{{Target: "iqn.2003-01.org.example:away", Portals: []string{"10.0.0.1:3260"}, Error: "no connection"}}
+	expectFindings(t, examineTargets(node, false), "problem the disks of iSCSI target iqn.2003-01.org.example:away are unknown: no connection")
+	hostile := &admin.DescribeResponse{Sessions: []*admin.Session{{Target: "iqn.2003-01.org.example:x", Portals: []string{"x; Remove-Item \x1b[31m:3260"}}}}
+	if f := examineTargets(hostile, false); len(f) != 1 || !strings.HasSuffix(f[0].Hint, "iscsi disconnect 'x; Remove-Item \ufffd[31m:3260' 'iqn.2003-01.org.example:x'") {
+		t.Errorf("a portal with a command in it: %+v", f)
+	}
+	expectFindings(t, examineTargets(&admin.DescribeResponse{SessionsError: "no answer"}, false), "problem csi-proxy cannot list the sessions with iSCSI targets: no answer")
 }
 
 func TestExamineCalls(t *testing.T) {
@@ -203,4 +210,9 @@ func TestExamineOwnersOfPipes(t *testing.T) {
 	if !strings.HasPrefix(found[1].Hint, "process 34 (old.exe) serves csi-proxy-disk-v1beta1: if it should not, stop it") {
 		t.Errorf("the remedy is %q", found[1].Hint)
 	}
+}
+
+func TestFindingsAreGrouped(t *testing.T) {
+	got := grouped([]finding{{resultNote, "iscsi", "a", "do"}, {resultOK, "smb", "b", ""}, {resultOK, "iscsi", "c", ""}, {resultProblem, "iscsi", "d", "do"}, {resultOK, "windows", "e", ""}})
+	expectFindings(t, got, "note a", "ok c", "problem d", "ok b", "ok e")
 }

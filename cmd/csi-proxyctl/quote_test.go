@@ -30,7 +30,7 @@ func TestRemediesQuote(t *testing.T) {
 	const evil = "A B;calc.exe $(x)'"
 	const safe = "'A B;calc.exe $(x)'''"
 	q := &inquiry{a: &app{}, node: &admin.DescribeResponse{}}
-	q.foreign(&admin.Disk{Number: 1, Style: "RAW"}, false, &admin.ClearDiskResponse{Serial: evil, Found: []*admin.Content{{What: "XFS"}}})
+	q.foreign(&admin.Disk{Number: 1, Style: "RAW"}, false, &admin.DiskContent{Serial: evil, Found: []*admin.Content{{What: "XFS"}}})
 	share := &inquiry{a: &app{}, node: &admin.DescribeResponse{}}
 	share.share(t.Context(), &admin.Way{Share: `\\nas\` + evil})
 	for what, remedy := range map[string]string{

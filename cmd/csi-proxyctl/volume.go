@@ -116,7 +116,11 @@ func (v *askedVolume) add(d *admin.Volume) {
 	if d == nil {
 		return
 	}
-	v.FileSystem, v.Label, v.MountedAt = &d.FileSystem, &d.Label, append([]string{}, d.MountedAt...)
+	v.MountedAt = append([]string{}, d.MountedAt...)
+	if d.Error != "" {
+		return
+	}
+	v.FileSystem, v.Label = &d.FileSystem, &d.Label
 	if formatted := d.FileSystem != ""; v.Formatted == nil && !d.Offline {
 		v.Formatted = &formatted
 	}
@@ -191,7 +195,7 @@ func (a *app) askVolumesOn(ctx context.Context, volumes *volume.Client, disk uin
 }
 
 // describedVolumes returns what the API does not report, by the volume ID in lower case.
-// Volumes that cannot be described are missing.
+// Of those that do not answer, only some of it is known.
 func (a *app) describedVolumes(ctx context.Context) map[string]*admin.Volume {
 	node, err := a.describe(ctx, &admin.DescribeRequest{})
 	if err != nil {
@@ -204,8 +208,7 @@ func (a *app) describedVolumes(ctx context.Context) map[string]*admin.Volume {
 	all := map[string]*admin.Volume{}
 	for _, v := range node.Volumes {
 		if v.Error != "" {
-			a.note("volume %s: cannot describe it: %s", v.Id, v.Error)
-			continue
+			a.note("volume %s does not answer: %s", v.Id, v.Error)
 		}
 		all[strings.ToLower(v.Id)] = v
 	}

@@ -714,11 +714,16 @@ func (q *inquiry) volume(v *admin.Volume) {
 	q.step("users", "unknown: csi-proxy does not ask Windows which processes use a volume")
 	var failed []*admin.FailedCall
 	for _, n := range v.Disks {
+		listed := false
 		for _, d := range q.node.Disks {
 			if d.Number == n {
+				listed = true
 				q.disk(d)
 				q.checkDisk(d)
 			}
+		}
+		if !listed {
+			q.notListed(n)
 		}
 		failed = append(failed, q.checkCallsOn(n)...)
 	}
@@ -728,13 +733,16 @@ func (q *inquiry) volume(v *admin.Volume) {
 // checkVolume explains a volume. Failed calls explain why it is not in use yet. If it has no
 // file system, a driver may not have formatted it yet.
 func (q *inquiry) checkVolume(v *admin.Volume, failed []*admin.FailedCall) {
-	answers, unused := v.Error == "" && !v.Offline, len(v.MountedAt) == 0
-	if answers && (unused || v.FileSystem == "") {
+	answers, unmounted := v.Error == "" && !v.Offline, len(v.MountedAt) == 0
+	if answers && (unmounted || v.FileSystem == "") {
 		q.blameFailed(failed)
 	}
 	switch cause, remedy := volumeTrouble(q.a, v); {
 	case cause == "":
-	case answers && unused && v.FileSystem == "":
+		if more := unusedBehind(v, q.node.Disks); !unmounted && more >= unused && more >= v.SizeBytes/100 {
+			q.step("volume", "does not use %s that its disk has", q.a.size(more))
+		}
+	case answers && unmounted && v.FileSystem == "":
 		q.conclude(resultNote, cause, remedy)
 	default:
 		q.blame(cause, remedy)
@@ -760,9 +768,12 @@ func volumeTrouble(a *app, v *admin.Volume) (cause, remedy string) {
 
 func (q *inquiry) volumeText(v *admin.Volume) string {
 	text := v.Id + ": "
-	if v.FileSystem == "" {
+	switch {
+	case v.Error != "":
+		text += "does not answer"
+	case v.FileSystem == "":
 		text += "no file system"
-	} else {
+	default:
 		text += fmt.Sprintf("%s, %s, %s used", v.FileSystem, q.a.size(v.SizeBytes), percent(int64(v.SizeBytes-v.FreeBytes), int64(v.SizeBytes)))
 	}
 	for i, n := range v.Disks {
@@ -775,7 +786,10 @@ func (q *inquiry) volumeText(v *admin.Volume) string {
 			}
 		}
 	}
-	if len(v.MountedAt) == 0 {
+	switch {
+	case len(v.MountedAt) == 0 && v.Error != "": // it may be mounted
+		return text
+	case len(v.MountedAt) == 0:
 		return text + ", mounted nowhere"
 	}
 	return text + ", mounted at " + strings.Join(v.MountedAt, " and ")
@@ -786,8 +800,11 @@ func (q *inquiry) disk(d *admin.Disk) {
 	q.step("disk", "%s", q.diskText(d))
 	for _, s := range q.node.Sessions {
 		if slices.Contains(s.Disks, d.Number) {
-			q.step("target", "disk %d is of iSCSI target %s, through %s", d.Number, printable(s.Target), cmp.Or(strings.Join(s.Portals, " and "), "no portal at present"))
+			q.step("target", "disk %d is a LUN of iSCSI target %s (portal %s)", d.Number, printable(s.Target), printable(cmp.Or(strings.Join(s.Portals, ", "), "unknown")))
 		}
+	}
+	if d.Bus == "iSCSI" && q.node.SessionsError != "" {
+		q.step("target", "unknown: %s", q.node.SessionsError)
 	}
 }
 
@@ -836,24 +853,33 @@ func diskTrouble(d *admin.Disk, all []*admin.Disk, name string) (cause, remedy s
 	return "", ""
 }
 
+// notListed explains a disk that Describe does not list.
+func (q *inquiry) notListed(disk uint32) {
+	if q.node.DisksError != "" {
+		q.blame(fmt.Sprintf("disk %d is not listed; it may be the one that does not answer: %s", disk, q.node.DisksError), devicesHang)
+		return
+	}
+	q.blame(fmt.Sprintf("the node has no disk %d", disk), "attach it, and run: csi-proxyctl call disk/v1 Rescan; csi-proxyctl disk list shows the disks that there are")
+}
+
 // diskAndVolumes explains a disk with its volumes.
 func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 	at := slices.IndexFunc(q.node.Disks, func(d *admin.Disk) bool { return d.Number == n })
-	if at < 0 && q.node.DisksError != "" {
-		q.blame(fmt.Sprintf("disk %d is not listed; it may be the one that does not answer: %s", n, q.node.DisksError), devicesHang)
-		return
-	}
 	if at < 0 {
-		q.blame(fmt.Sprintf("the node has no disk %d", n), "attach it, and run: csi-proxyctl call disk/v1 Rescan; csi-proxyctl disk list shows the disks that there are")
+		q.notListed(n)
 		return
 	}
 	d := q.node.Disks[at]
 	q.disk(d)
 	failed := q.checkCallsOn(n)
 	used := false
-	var on []*admin.Volume
+	var on, silent []*admin.Volume
 	failedOn := map[*admin.Volume][]*admin.FailedCall{}
 	for _, v := range q.node.Volumes {
+		if placeUnknown(v) {
+			q.step("volume", "%s, and may be on this disk", q.volumeText(v))
+			silent, used = append(silent, v), true
+		}
 		if slices.Contains(v.Disks, n) {
 			q.step("volume", "%s", q.volumeText(v))
 			failedOn[v] = slices.Concat(failed, q.checkCalls(v.Id))
@@ -872,6 +898,9 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 	for _, v := range on {
 		q.checkVolume(v, failedOn[v])
 	}
+	if len(on) == 0 && len(silent) > 0 {
+		q.blame(fmt.Sprintf("a volume does not answer, and may be on disk %d: %s", n, silent[0].Error), devicesHang)
+	}
 	if len(on) == 0 {
 		q.blameFailed(failed)
 		q.conclude(resultNote, fmt.Sprintf("nothing is wrong with disk %d, and it has no volume", n), "a driver partitions and formats it when a pod needs it")
@@ -882,7 +911,7 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 // content explains a disk without a file system that Windows knows: it may have content of
 // another system, which csi-proxy does not overwrite.
 func (q *inquiry) content(ctx context.Context, d *admin.Disk, hasVolumes bool) {
-	found, err := q.a.callClearDisk(ctx, &admin.ClearDiskRequest{DiskNumber: d.Number, DryRun: true})
+	found, err := q.a.inspectDisk(ctx, d.Number, "")
 	if err != nil {
 		q.step("disk", "its content is not known: %s", brief(err))
 		return
@@ -890,7 +919,7 @@ func (q *inquiry) content(ctx context.Context, d *admin.Disk, hasVolumes bool) {
 	q.foreign(d, hasVolumes, found)
 }
 
-func (q *inquiry) foreign(d *admin.Disk, hasVolumes bool, found *admin.ClearDiskResponse) {
+func (q *inquiry) foreign(d *admin.Disk, hasVolumes bool, found *admin.DiskContent) {
 	for _, f := range found.Found {
 		q.step("disk", "at byte %d: %s, %s", f.OffsetBytes, f.What, q.a.size(f.LengthBytes))
 	}
@@ -903,7 +932,7 @@ func (q *inquiry) foreign(d *admin.Disk, hasVolumes bool, found *admin.ClearDisk
 // calls the disk name. A partition table that Windows knows is not such content, nor is what a
 // format may have left in the volume of a partition: FormatVolume knows whether it may continue
 // there.
-func foreignTrouble(d *admin.Disk, hasVolumes bool, found *admin.ClearDiskResponse, name string) (cause, remedy string) {
+func foreignTrouble(d *admin.Disk, hasVolumes bool, found *admin.DiskContent, name string) (cause, remedy string) {
 	ofWindows := []string{"NTFS", "ReFS", "exFAT", "FAT", storage.BootSector, storage.UnknownContent}
 	tables := []string{"GPT partition table", storage.BootSector}
 	var foreign []string

@@ -19,7 +19,7 @@ import (
 // tries again after about two minutes at most, and a call may take as long.
 const recently = 10 * time.Minute
 
-// recent removes the failed calls that are old, those of administrators, such as the dry run by
+// recent removes the failed calls that are old, those of administrators, such as InspectDisk, by
 // which why looks at the content of a disk, those that continue although their caller gave
 // up, and those that no longer matter.
 func (q *inquiry) recent(all []*admin.FailedCall) []*admin.FailedCall {

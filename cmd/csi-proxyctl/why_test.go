@@ -207,7 +207,7 @@ func TestWhyForeignContent(t *testing.T) {
 		{"a damaged table", "RAW", false, []string{"GPT partition table"}, "GPT partition table"},
 	} {
 		q := &inquiry{a: &app{}}
-		in := &admin.ClearDiskResponse{Serial: "S"}
+		in := &admin.DiskContent{Serial: "S"}
 		for _, f := range c.found {
 			in.Found = append(in.Found, &admin.Content{What: f})
 		}

@@ -254,8 +254,8 @@ func unitTests(ctx context.Context, r *report) error {
 	return r.goTest(ctx, ".", nil, allOf(modules[:])...)
 }
 
-// waiting matches a script of csi-proxyctl that waits for limits of five seconds, for a minute.
-const waiting = "^TestScripts$/^hang$"
+// waiting matches scripts of csi-proxyctl that wait for limits of five seconds, for a minute each.
+const waiting = "^TestScripts$/^hang"
 
 // quickTests runs the tests of every module except slow ones. First those whose results may
 // be cached.

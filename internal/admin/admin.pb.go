@@ -21,23 +21,75 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// InspectDiskRequest is the request of InspectDisk.
+type InspectDiskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the disk.
+	DiskNumber uint32 `protobuf:"varint,1,opt,name=disk_number,json=diskNumber,proto3" json:"disk_number,omitempty"`
+	// The serial number or the page 83h identifier that the disk must have, or empty.
+	Serial        string `protobuf:"bytes,2,opt,name=serial,proto3" json:"serial,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InspectDiskRequest) Reset() {
+	*x = InspectDiskRequest{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InspectDiskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InspectDiskRequest) ProtoMessage() {}
+
+func (x *InspectDiskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InspectDiskRequest.ProtoReflect.Descriptor instead.
+func (*InspectDiskRequest) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *InspectDiskRequest) GetDiskNumber() uint32 {
+	if x != nil {
+		return x.DiskNumber
+	}
+	return 0
+}
+
+func (x *InspectDiskRequest) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
 // ClearDiskRequest is the request of ClearDisk.
 type ClearDiskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of the disk.
 	DiskNumber uint32 `protobuf:"varint,1,opt,name=disk_number,json=diskNumber,proto3" json:"disk_number,omitempty"`
-	// The serial number or the page 83h identifier of the disk. It may be empty with dry_run
-	// only.
-	Serial string `protobuf:"bytes,2,opt,name=serial,proto3" json:"serial,omitempty"`
-	// Only say what would be destroyed.
-	DryRun        bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// The serial number or the page 83h identifier of the disk.
+	Serial        string `protobuf:"bytes,2,opt,name=serial,proto3" json:"serial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClearDiskRequest) Reset() {
 	*x = ClearDiskRequest{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[0]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -49,7 +101,7 @@ func (x *ClearDiskRequest) String() string {
 func (*ClearDiskRequest) ProtoMessage() {}
 
 func (x *ClearDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[0]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -62,7 +114,7 @@ func (x *ClearDiskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearDiskRequest.ProtoReflect.Descriptor instead.
 func (*ClearDiskRequest) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{0}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *ClearDiskRequest) GetDiskNumber() uint32 {
@@ -79,15 +131,8 @@ func (x *ClearDiskRequest) GetSerial() string {
 	return ""
 }
 
-func (x *ClearDiskRequest) GetDryRun() bool {
-	if x != nil {
-		return x.DryRun
-	}
-	return false
-}
-
-// ClearDiskResponse is the response of ClearDisk.
-type ClearDiskResponse struct {
+// DiskContent is what is, or was, on a disk.
+type DiskContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The serial number of the disk, or empty.
 	Serial string `protobuf:"bytes,1,opt,name=serial,proto3" json:"serial,omitempty"`
@@ -95,29 +140,29 @@ type ClearDiskResponse struct {
 	Page83 string `protobuf:"bytes,2,opt,name=page83,proto3" json:"page83,omitempty"`
 	// The size of the disk.
 	SizeBytes uint64 `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// What was on the disk.
+	// Partitions and other content.
 	Found []*Content `protobuf:"bytes,4,rep,name=found,proto3" json:"found,omitempty"`
-	// How much was overwritten.
+	// How much ClearDisk overwrote.
 	WrittenBytes  uint64 `protobuf:"varint,5,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ClearDiskResponse) Reset() {
-	*x = ClearDiskResponse{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[1]
+func (x *DiskContent) Reset() {
+	*x = DiskContent{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ClearDiskResponse) String() string {
+func (x *DiskContent) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ClearDiskResponse) ProtoMessage() {}
+func (*DiskContent) ProtoMessage() {}
 
-func (x *ClearDiskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[1]
+func (x *DiskContent) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -128,40 +173,40 @@ func (x *ClearDiskResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ClearDiskResponse.ProtoReflect.Descriptor instead.
-func (*ClearDiskResponse) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{1}
+// Deprecated: Use DiskContent.ProtoReflect.Descriptor instead.
+func (*DiskContent) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *ClearDiskResponse) GetSerial() string {
+func (x *DiskContent) GetSerial() string {
 	if x != nil {
 		return x.Serial
 	}
 	return ""
 }
 
-func (x *ClearDiskResponse) GetPage83() string {
+func (x *DiskContent) GetPage83() string {
 	if x != nil {
 		return x.Page83
 	}
 	return ""
 }
 
-func (x *ClearDiskResponse) GetSizeBytes() uint64 {
+func (x *DiskContent) GetSizeBytes() uint64 {
 	if x != nil {
 		return x.SizeBytes
 	}
 	return 0
 }
 
-func (x *ClearDiskResponse) GetFound() []*Content {
+func (x *DiskContent) GetFound() []*Content {
 	if x != nil {
 		return x.Found
 	}
 	return nil
 }
 
-func (x *ClearDiskResponse) GetWrittenBytes() uint64 {
+func (x *DiskContent) GetWrittenBytes() uint64 {
 	if x != nil {
 		return x.WrittenBytes
 	}
@@ -183,7 +228,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[2]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -195,7 +240,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[2]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -208,7 +253,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{2}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Content) GetOffsetBytes() uint64 {
@@ -251,7 +296,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[3]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -263,7 +308,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[3]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -276,7 +321,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{3}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DescribeRequest) GetPath() string {
@@ -337,7 +382,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[4]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +394,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[4]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +407,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *DescribeResponse) GetDisks() []*Disk {
@@ -473,7 +518,7 @@ type Disk struct {
 
 func (x *Disk) Reset() {
 	*x = Disk{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[5]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -485,7 +530,7 @@ func (x *Disk) String() string {
 func (*Disk) ProtoMessage() {}
 
 func (x *Disk) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[5]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -498,7 +543,7 @@ func (x *Disk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disk.ProtoReflect.Descriptor instead.
 func (*Disk) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Disk) GetNumber() uint32 {
@@ -597,7 +642,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[6]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -609,7 +654,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[6]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -622,7 +667,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Partition) GetNumber() uint32 {
@@ -673,7 +718,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[7]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -685,7 +730,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[7]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -698,7 +743,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Volume) GetId() string {
@@ -788,7 +833,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +845,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +858,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Session) GetTarget() string {
@@ -867,7 +912,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +924,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +937,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Way) GetPath() string {
@@ -960,7 +1005,7 @@ type Hop struct {
 
 func (x *Hop) Reset() {
 	*x = Hop{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +1017,7 @@ func (x *Hop) String() string {
 func (*Hop) ProtoMessage() {}
 
 func (x *Hop) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -985,7 +1030,7 @@ func (x *Hop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hop.ProtoReflect.Descriptor instead.
 func (*Hop) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Hop) GetPath() string {
@@ -1027,7 +1072,7 @@ type ListCallsRequest struct {
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1039,7 +1084,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1052,7 +1097,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListCallsRequest) GetFailed() bool {
@@ -1073,7 +1118,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1130,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1143,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListCallsResponse) GetCalls() []*Call {
@@ -1137,7 +1182,7 @@ type FailedCall struct {
 
 func (x *FailedCall) Reset() {
 	*x = FailedCall{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1194,7 @@ func (x *FailedCall) String() string {
 func (*FailedCall) ProtoMessage() {}
 
 func (x *FailedCall) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1207,7 @@ func (x *FailedCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedCall.ProtoReflect.Descriptor instead.
 func (*FailedCall) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FailedCall) GetCall() *Call {
@@ -1232,7 +1277,7 @@ type FailedWin32 struct {
 
 func (x *FailedWin32) Reset() {
 	*x = FailedWin32{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1289,7 @@ func (x *FailedWin32) String() string {
 func (*FailedWin32) ProtoMessage() {}
 
 func (x *FailedWin32) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1302,7 @@ func (x *FailedWin32) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedWin32.ProtoReflect.Descriptor instead.
 func (*FailedWin32) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FailedWin32) GetAgeMilliseconds() int64 {
@@ -1328,7 +1373,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1385,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1398,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Call) GetId() uint64 {
@@ -1444,13 +1489,16 @@ var File_csiproxyadmin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x1ccsiproxyadmin/v1/admin.proto\x12\x10csiproxyadmin.v1\"d\n" +
+	"\x1ccsiproxyadmin/v1/admin.proto\x12\x10csiproxyadmin.v1\"M\n" +
+	"\x12InspectDiskRequest\x12\x1f\n" +
+	"\vdisk_number\x18\x01 \x01(\rR\n" +
+	"diskNumber\x12\x16\n" +
+	"\x06serial\x18\x02 \x01(\tR\x06serial\"K\n" +
 	"\x10ClearDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
 	"diskNumber\x12\x16\n" +
-	"\x06serial\x18\x02 \x01(\tR\x06serial\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"\xb8\x01\n" +
-	"\x11ClearDiskResponse\x12\x16\n" +
+	"\x06serial\x18\x02 \x01(\tR\x06serial\"\xb2\x01\n" +
+	"\vDiskContent\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x16\n" +
 	"\x06page83\x18\x02 \x01(\tR\x06page83\x12\x1d\n" +
 	"\n" +
@@ -1571,9 +1619,10 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\x05win32\x18\n" +
 	" \x01(\tR\x05win32\x12\x1b\n" +
 	"\twaits_for\x18\v \x01(\tR\bwaitsFor\x12\x17\n" +
-	"\aheld_by\x18\f \x03(\x04R\x06heldBy2\x86\x02\n" +
-	"\x05Admin\x12T\n" +
-	"\tClearDisk\x12\".csiproxyadmin.v1.ClearDiskRequest\x1a#.csiproxyadmin.v1.ClearDiskResponse\x12Q\n" +
+	"\aheld_by\x18\f \x03(\x04R\x06heldBy2\xd4\x02\n" +
+	"\x05Admin\x12R\n" +
+	"\vInspectDisk\x12$.csiproxyadmin.v1.InspectDiskRequest\x1a\x1d.csiproxyadmin.v1.DiskContent\x12N\n" +
+	"\tClearDisk\x12\".csiproxyadmin.v1.ClearDiskRequest\x1a\x1d.csiproxyadmin.v1.DiskContent\x12Q\n" +
 	"\bDescribe\x12!.csiproxyadmin.v1.DescribeRequest\x1a\".csiproxyadmin.v1.DescribeResponse\x12T\n" +
 	"\tListCalls\x12\".csiproxyadmin.v1.ListCallsRequest\x1a#.csiproxyadmin.v1.ListCallsResponseB7Z5github.com/kubernetes-csi/csi-proxy/v2/internal/adminb\x06proto3"
 
@@ -1589,46 +1638,49 @@ func file_csiproxyadmin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_csiproxyadmin_v1_admin_proto_rawDescData
 }
 
-var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_csiproxyadmin_v1_admin_proto_goTypes = []any{
-	(*ClearDiskRequest)(nil),  // 0: csiproxyadmin.v1.ClearDiskRequest
-	(*ClearDiskResponse)(nil), // 1: csiproxyadmin.v1.ClearDiskResponse
-	(*Content)(nil),           // 2: csiproxyadmin.v1.Content
-	(*DescribeRequest)(nil),   // 3: csiproxyadmin.v1.DescribeRequest
-	(*DescribeResponse)(nil),  // 4: csiproxyadmin.v1.DescribeResponse
-	(*Disk)(nil),              // 5: csiproxyadmin.v1.Disk
-	(*Partition)(nil),         // 6: csiproxyadmin.v1.Partition
-	(*Volume)(nil),            // 7: csiproxyadmin.v1.Volume
-	(*Session)(nil),           // 8: csiproxyadmin.v1.Session
-	(*Way)(nil),               // 9: csiproxyadmin.v1.Way
-	(*Hop)(nil),               // 10: csiproxyadmin.v1.Hop
-	(*ListCallsRequest)(nil),  // 11: csiproxyadmin.v1.ListCallsRequest
-	(*ListCallsResponse)(nil), // 12: csiproxyadmin.v1.ListCallsResponse
-	(*FailedCall)(nil),        // 13: csiproxyadmin.v1.FailedCall
-	(*FailedWin32)(nil),       // 14: csiproxyadmin.v1.FailedWin32
-	(*Call)(nil),              // 15: csiproxyadmin.v1.Call
+	(*InspectDiskRequest)(nil), // 0: csiproxyadmin.v1.InspectDiskRequest
+	(*ClearDiskRequest)(nil),   // 1: csiproxyadmin.v1.ClearDiskRequest
+	(*DiskContent)(nil),        // 2: csiproxyadmin.v1.DiskContent
+	(*Content)(nil),            // 3: csiproxyadmin.v1.Content
+	(*DescribeRequest)(nil),    // 4: csiproxyadmin.v1.DescribeRequest
+	(*DescribeResponse)(nil),   // 5: csiproxyadmin.v1.DescribeResponse
+	(*Disk)(nil),               // 6: csiproxyadmin.v1.Disk
+	(*Partition)(nil),          // 7: csiproxyadmin.v1.Partition
+	(*Volume)(nil),             // 8: csiproxyadmin.v1.Volume
+	(*Session)(nil),            // 9: csiproxyadmin.v1.Session
+	(*Way)(nil),                // 10: csiproxyadmin.v1.Way
+	(*Hop)(nil),                // 11: csiproxyadmin.v1.Hop
+	(*ListCallsRequest)(nil),   // 12: csiproxyadmin.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),  // 13: csiproxyadmin.v1.ListCallsResponse
+	(*FailedCall)(nil),         // 14: csiproxyadmin.v1.FailedCall
+	(*FailedWin32)(nil),        // 15: csiproxyadmin.v1.FailedWin32
+	(*Call)(nil),               // 16: csiproxyadmin.v1.Call
 }
 var file_csiproxyadmin_v1_admin_proto_depIdxs = []int32{
-	2,  // 0: csiproxyadmin.v1.ClearDiskResponse.found:type_name -> csiproxyadmin.v1.Content
-	5,  // 1: csiproxyadmin.v1.DescribeResponse.disks:type_name -> csiproxyadmin.v1.Disk
-	7,  // 2: csiproxyadmin.v1.DescribeResponse.volumes:type_name -> csiproxyadmin.v1.Volume
-	9,  // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
-	9,  // 4: csiproxyadmin.v1.DescribeResponse.links:type_name -> csiproxyadmin.v1.Way
-	8,  // 5: csiproxyadmin.v1.DescribeResponse.sessions:type_name -> csiproxyadmin.v1.Session
-	6,  // 6: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
-	10, // 7: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
-	15, // 8: csiproxyadmin.v1.ListCallsResponse.calls:type_name -> csiproxyadmin.v1.Call
-	13, // 9: csiproxyadmin.v1.ListCallsResponse.failed:type_name -> csiproxyadmin.v1.FailedCall
-	15, // 10: csiproxyadmin.v1.FailedCall.call:type_name -> csiproxyadmin.v1.Call
-	14, // 11: csiproxyadmin.v1.FailedCall.win32:type_name -> csiproxyadmin.v1.FailedWin32
-	0,  // 12: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
-	3,  // 13: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
-	11, // 14: csiproxyadmin.v1.Admin.ListCalls:input_type -> csiproxyadmin.v1.ListCallsRequest
-	1,  // 15: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.ClearDiskResponse
-	4,  // 16: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
-	12, // 17: csiproxyadmin.v1.Admin.ListCalls:output_type -> csiproxyadmin.v1.ListCallsResponse
-	15, // [15:18] is the sub-list for method output_type
-	12, // [12:15] is the sub-list for method input_type
+	3,  // 0: csiproxyadmin.v1.DiskContent.found:type_name -> csiproxyadmin.v1.Content
+	6,  // 1: csiproxyadmin.v1.DescribeResponse.disks:type_name -> csiproxyadmin.v1.Disk
+	8,  // 2: csiproxyadmin.v1.DescribeResponse.volumes:type_name -> csiproxyadmin.v1.Volume
+	10, // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
+	10, // 4: csiproxyadmin.v1.DescribeResponse.links:type_name -> csiproxyadmin.v1.Way
+	9,  // 5: csiproxyadmin.v1.DescribeResponse.sessions:type_name -> csiproxyadmin.v1.Session
+	7,  // 6: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
+	11, // 7: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
+	16, // 8: csiproxyadmin.v1.ListCallsResponse.calls:type_name -> csiproxyadmin.v1.Call
+	14, // 9: csiproxyadmin.v1.ListCallsResponse.failed:type_name -> csiproxyadmin.v1.FailedCall
+	16, // 10: csiproxyadmin.v1.FailedCall.call:type_name -> csiproxyadmin.v1.Call
+	15, // 11: csiproxyadmin.v1.FailedCall.win32:type_name -> csiproxyadmin.v1.FailedWin32
+	0,  // 12: csiproxyadmin.v1.Admin.InspectDisk:input_type -> csiproxyadmin.v1.InspectDiskRequest
+	1,  // 13: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
+	4,  // 14: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
+	12, // 15: csiproxyadmin.v1.Admin.ListCalls:input_type -> csiproxyadmin.v1.ListCallsRequest
+	2,  // 16: csiproxyadmin.v1.Admin.InspectDisk:output_type -> csiproxyadmin.v1.DiskContent
+	2,  // 17: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.DiskContent
+	5,  // 18: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
+	13, // 19: csiproxyadmin.v1.Admin.ListCalls:output_type -> csiproxyadmin.v1.ListCallsResponse
+	16, // [16:20] is the sub-list for method output_type
+	12, // [12:16] is the sub-list for method input_type
 	12, // [12:12] is the sub-list for extension type_name
 	12, // [12:12] is the sub-list for extension extendee
 	0,  // [0:12] is the sub-list for field type_name
@@ -1645,7 +1697,7 @@ func file_csiproxyadmin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_csiproxyadmin_v1_admin_proto_rawDesc), len(file_csiproxyadmin_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,9 +19,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Admin_ClearDisk_FullMethodName = "/csiproxyadmin.v1.Admin/ClearDisk"
-	Admin_Describe_FullMethodName  = "/csiproxyadmin.v1.Admin/Describe"
-	Admin_ListCalls_FullMethodName = "/csiproxyadmin.v1.Admin/ListCalls"
+	Admin_InspectDisk_FullMethodName = "/csiproxyadmin.v1.Admin/InspectDisk"
+	Admin_ClearDisk_FullMethodName   = "/csiproxyadmin.v1.Admin/ClearDisk"
+	Admin_Describe_FullMethodName    = "/csiproxyadmin.v1.Admin/Describe"
+	Admin_ListCalls_FullMethodName   = "/csiproxyadmin.v1.Admin/ListCalls"
 )
 
 // AdminClient is the client API for Admin service.
@@ -31,9 +32,11 @@ const (
 // Admin is what only administrators of the node may ask of a CSI Proxy. It is served on a
 // pipe of its own, which no driver's container should have.
 type AdminClient interface {
+	// InspectDisk returns what ClearDisk would destroy. It changes nothing.
+	InspectDisk(ctx context.Context, in *InspectDiskRequest, opts ...grpc.CallOption) (*DiskContent, error)
 	// ClearDisk destroys the partitions and the content of a disk, so that PartitionDisk
-	// accepts it. It may be repeated after it was cut off.
-	ClearDisk(ctx context.Context, in *ClearDiskRequest, opts ...grpc.CallOption) (*ClearDiskResponse, error)
+	// accepts it. It returns what was there. It may be repeated after it was cut off.
+	ClearDisk(ctx context.Context, in *ClearDiskRequest, opts ...grpc.CallOption) (*DiskContent, error)
 	// Describe returns what the API does not report about the disks and volumes of the node
 	// and, if asked for, where a path leads, and the iSCSI sessions. It changes nothing.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
@@ -50,9 +53,19 @@ func NewAdminClient(cc grpc.ClientConnInterface) AdminClient {
 	return &adminClient{cc}
 }
 
-func (c *adminClient) ClearDisk(ctx context.Context, in *ClearDiskRequest, opts ...grpc.CallOption) (*ClearDiskResponse, error) {
+func (c *adminClient) InspectDisk(ctx context.Context, in *InspectDiskRequest, opts ...grpc.CallOption) (*DiskContent, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ClearDiskResponse)
+	out := new(DiskContent)
+	err := c.cc.Invoke(ctx, Admin_InspectDisk_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) ClearDisk(ctx context.Context, in *ClearDiskRequest, opts ...grpc.CallOption) (*DiskContent, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DiskContent)
 	err := c.cc.Invoke(ctx, Admin_ClearDisk_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -87,9 +100,11 @@ func (c *adminClient) ListCalls(ctx context.Context, in *ListCallsRequest, opts 
 // Admin is what only administrators of the node may ask of a CSI Proxy. It is served on a
 // pipe of its own, which no driver's container should have.
 type AdminServer interface {
+	// InspectDisk returns what ClearDisk would destroy. It changes nothing.
+	InspectDisk(context.Context, *InspectDiskRequest) (*DiskContent, error)
 	// ClearDisk destroys the partitions and the content of a disk, so that PartitionDisk
-	// accepts it. It may be repeated after it was cut off.
-	ClearDisk(context.Context, *ClearDiskRequest) (*ClearDiskResponse, error)
+	// accepts it. It returns what was there. It may be repeated after it was cut off.
+	ClearDisk(context.Context, *ClearDiskRequest) (*DiskContent, error)
 	// Describe returns what the API does not report about the disks and volumes of the node
 	// and, if asked for, where a path leads, and the iSCSI sessions. It changes nothing.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
@@ -106,7 +121,10 @@ type AdminServer interface {
 // pointer dereference when methods are called.
 type UnimplementedAdminServer struct{}
 
-func (UnimplementedAdminServer) ClearDisk(context.Context, *ClearDiskRequest) (*ClearDiskResponse, error) {
+func (UnimplementedAdminServer) InspectDisk(context.Context, *InspectDiskRequest) (*DiskContent, error) {
+	return nil, status.Error(codes.Unimplemented, "method InspectDisk not implemented")
+}
+func (UnimplementedAdminServer) ClearDisk(context.Context, *ClearDiskRequest) (*DiskContent, error) {
 	return nil, status.Error(codes.Unimplemented, "method ClearDisk not implemented")
 }
 func (UnimplementedAdminServer) Describe(context.Context, *DescribeRequest) (*DescribeResponse, error) {
@@ -134,6 +152,24 @@ func RegisterAdminServer(s grpc.ServiceRegistrar, srv AdminServer) {
 		t.testEmbeddedByValue()
 	}
 	s.RegisterService(&Admin_ServiceDesc, srv)
+}
+
+func _Admin_InspectDisk_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(InspectDiskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).InspectDisk(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_InspectDisk_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).InspectDisk(ctx, req.(*InspectDiskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
 
 func _Admin_ClearDisk_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
@@ -197,6 +233,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "csiproxyadmin.v1.Admin",
 	HandlerType: (*AdminServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "InspectDisk",
+			Handler:    _Admin_InspectDisk_Handler,
+		},
 		{
 			MethodName: "ClearDisk",
 			Handler:    _Admin_ClearDisk_Handler,

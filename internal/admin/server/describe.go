@@ -177,78 +177,91 @@ func (s *Server) describeVolumes(ctx context.Context, n *node.Node) ([]*admin.Vo
 		return nil, err
 	}
 	found := make([]*admin.Volume, len(ids))
-	admin.EachDevice(len(ids), func(i int) {
-		id := ids[i]
-		out, err := ask(ctx, &s.questions, "volume "+id, func(ctx context.Context) (*admin.Volume, error) {
-			extents, err := storage.Locate(ctx, n, id)
-			if win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_FILE_NOT_FOUND) {
-				return nil, nil // on no disk, such as a CD drive, or gone
-			}
-			if err != nil {
-				return nil, err
-			}
-			out := &admin.Volume{Id: id}
-			for i, e := range extents {
-				if i == 0 {
-					out.OffsetBytes = e.Offset
-				}
-				out.Disks = append(out.Disks, e.Disk)
-			}
-			if err := describeVolume(ctx, n, out); err != nil {
-				out.Error = textOf(err)
-			}
-			return out, nil
-		})
-		if err != nil {
-			out = &admin.Volume{Id: id, Error: err.Error()}
-		}
-		found[i] = out
-	})
+	admin.EachDevice(len(ids), func(i int) { found[i] = s.describeVolume(ctx, n, ids[i]) })
 	return slices.DeleteFunc(found, func(v *admin.Volume) bool { return v == nil }), ctx.Err()
 }
 
-// describeVolume adds to out what is known of a volume, until something fails.
-func describeVolume(ctx context.Context, n *node.Node, out *admin.Volume) error {
-	var err error
-	if out.MountedAt, err = n.API.VolumePathNames(out.Id); err != nil {
-		return err
-	}
-	vol, err := storage.OpenVolume(ctx, n, out.Id, storage.Query)
-	if err != nil {
-		return err
-	}
-	out.Offline, err = vol.Offline(ctx)
-	vol.Close()
-	if err != nil || out.Offline {
-		return err
-	}
-	info, err := n.API.VolumeInformation(out.Id)
-	if win32.IsCode(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
+// describeVolume describes a volume, or returns nil if it is on no disk, such as a CD drive, or
+// gone. It asks three times, so that of a volume that hangs it is known where it is.
+func (s *Server) describeVolume(ctx context.Context, n *node.Node, id string) *admin.Volume {
+	out := &admin.Volume{Id: id}
+	mounted, err := ask(ctx, &s.questions, "mount points of "+id, func(context.Context) ([]string, error) { return n.API.VolumePathNames(id) })
+	if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) {
 		return nil
 	}
-	if err != nil {
-		return err
+	out.MountedAt = mounted
+	extents, failed := ask(ctx, &s.questions, "place of "+id, func(ctx context.Context) ([]win32.Extent, error) { return storage.Locate(ctx, n, id) })
+	if win32.IsCode(failed, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_FILE_NOT_FOUND) {
+		return nil
 	}
-	out.FileSystem, out.Label = info.FileSystem, info.Label
-	_, out.SizeBytes, out.FreeBytes, err = n.API.FreeSpace(out.Id)
-	return err
+	for i, e := range extents {
+		if i == 0 {
+			out.OffsetBytes = e.Offset
+		}
+		out.Disks = append(out.Disks, e.Disk)
+	}
+	if err = cmp.Or(err, failed); err == nil {
+		var is volumeState
+		is, err = ask(ctx, &s.questions, "state of "+id, func(ctx context.Context) (volumeState, error) { return stateOf(ctx, n, id), nil })
+		out.Offline, out.FileSystem, out.Label, out.SizeBytes, out.FreeBytes = is.offline, is.fileSystem, is.label, is.size, is.free
+		err = cmp.Or(err, is.err)
+	}
+	out.Error = textOf(err)
+	return out
 }
 
-// sessions returns the sessions of the iSCSI initiator, and none if its service does not run.
+// volumeState is what is known of a volume's file system until something failed.
+type volumeState struct {
+	offline           bool
+	fileSystem, label string
+	size, free        uint64
+	err               error
+}
+
+func stateOf(ctx context.Context, n *node.Node, id string) (s volumeState) {
+	vol, err := storage.OpenVolume(ctx, n, id, storage.Query)
+	if err != nil {
+		s.err = err
+		return s
+	}
+	s.offline, s.err = vol.Offline(ctx)
+	vol.Close()
+	if s.err != nil || s.offline {
+		return s
+	}
+	info, err := n.API.VolumeInformation(id)
+	if win32.IsCode(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
+		return s
+	}
+	if err != nil {
+		s.err = err
+		return s
+	}
+	s.fileSystem, s.label = info.FileSystem, info.Label
+	_, s.size, s.free, s.err = n.API.FreeSpace(id)
+	return s
+}
+
+// sessions returns the sessions of the iSCSI initiator, and none if its service does not run. A
+// session that does not report its disks has an error.
 func (s *Server) sessions(ctx context.Context, n *node.Node) ([]*admin.Session, error) {
-	all, err := ask(ctx, &s.questions, "sessions", func(context.Context) ([]iscsiapi.Session, error) { return iscsiapi.On(n).Sessions() })
+	host := iscsiapi.On(n)
+	all, err := ask(ctx, &s.questions, "sessions", func(context.Context) ([]iscsiapi.Session, error) { return host.Sessions() })
 	if errors.Is(err, hosterr.ErrFailedPrecondition) || errors.Is(err, hosterr.ErrUnimplemented) {
 		return nil, nil
 	}
-	var list []*admin.Session
-	for _, session := range all {
-		out := &admin.Session{Target: session.IQN, Disks: session.Disks, Error: textOf(session.Err)}
-		for _, p := range session.Portals {
-			out.Portals = append(out.Portals, p.String())
+	found := make([]*admin.Session, len(all))
+	admin.EachDevice(len(all), func(i int) {
+		disks, err := ask(ctx, &s.questions, "disks of session "+all[i].ID, func(context.Context) ([]uint32, error) { return host.DisksOf(all[i]) })
+		if errors.Is(err, hosterr.ErrNotFound) {
+			return // it ended
 		}
-		list = append(list, out)
-	}
-	return list, err
+		found[i] = &admin.Session{Target: all[i].IQN, Disks: disks, Error: textOf(err)}
+		for _, p := range all[i].Portals {
+			found[i].Portals = append(found[i].Portals, p.String())
+		}
+	})
+	return slices.DeleteFunc(found, func(s *admin.Session) bool { return s == nil }), err
 }
 
 // inDirs asks look for each working directory, and returns what it returns in their order. A

@@ -79,16 +79,25 @@ func (s *Server) failed() []*admin.FailedCall {
 	return all
 }
 
+// InspectDisk implements [admin.AdminServer].
+func (s *Server) InspectDisk(ctx context.Context, in *admin.InspectDiskRequest) (*admin.DiskContent, error) {
+	return s.clear(ctx, in.DiskNumber, in.Serial, true)
+}
+
 // ClearDisk implements [admin.AdminServer].
-func (s *Server) ClearDisk(ctx context.Context, in *admin.ClearDiskRequest) (*admin.ClearDiskResponse, error) {
+func (s *Server) ClearDisk(ctx context.Context, in *admin.ClearDiskRequest) (*admin.DiskContent, error) {
+	return s.clear(ctx, in.DiskNumber, in.Serial, false)
+}
+
+func (s *Server) clear(ctx context.Context, disk uint32, serial string, dryRun bool) (*admin.DiskContent, error) {
 	if s.disks == nil {
 		return nil, hosterr.Text(hosterr.ErrUnimplemented, "this disk service cannot clear disks")
 	}
-	c, err := s.disks.Clear(ctx, in.DiskNumber, in.Serial, in.DryRun)
+	c, err := s.disks.Clear(ctx, disk, serial, dryRun)
 	if err != nil {
 		return nil, err
 	}
-	out := &admin.ClearDiskResponse{Serial: c.IDs.SerialNumber, Page83: c.IDs.Page83, SizeBytes: c.SizeBytes, WrittenBytes: c.WrittenBytes}
+	out := &admin.DiskContent{Serial: c.IDs.SerialNumber, Page83: c.IDs.Page83, SizeBytes: c.SizeBytes, WrittenBytes: c.WrittenBytes}
 	for _, f := range c.Found {
 		out.Found = append(out.Found, &admin.Content{OffsetBytes: f.OffsetBytes, LengthBytes: f.LengthBytes, What: f.What})
 	}

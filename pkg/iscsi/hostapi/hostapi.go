@@ -17,6 +17,7 @@ import (
 	"context"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
 // HostAPI is what the iSCSI service needs from a node.
@@ -51,10 +52,11 @@ type TargetPortal struct {
 
 // Session is a session with a target.
 type Session struct {
+	ID      string
 	IQN     string
 	Portals []TargetPortal // of its connections
-	Disks   []uint32       // the numbers of its disks
-	Err     error          // why its disks are unknown, or nil
+
+	id win32.ISCSISessionID
 }
 
 // ISCSIAPI is the HostAPI of a node. Its methods may be called concurrently. The methods of

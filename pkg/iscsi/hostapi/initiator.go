@@ -306,30 +306,31 @@ func (i ISCSIAPI) known(p TargetPortal, iqn string) error {
 	return &hinted{fmt.Errorf("this target was not discovered at target portal %s: %w", p, hosterr.ErrNotFound), "check the IQN, and query the portal again with DiscoverTargetPortal"}
 }
 
-// Sessions returns all sessions of the initiator. A disk that has no number yet is left out.
+// Sessions returns all sessions of the initiator.
 func (i ISCSIAPI) Sessions() ([]Session, error) {
-	list, err := i.listSessions()
-	return list, named("list iSCSI sessions", "", err)
-}
-
-func (i ISCSIAPI) listSessions() ([]Session, error) {
 	all, err := i.allSessions()
-	if err != nil {
-		return nil, err
-	}
 	var list []Session
 	for _, s := range all {
-		disks, err := i.disksOf(s.ID)
-		if ended(err) {
-			continue
-		}
-		session := Session{IQN: s.TargetName, Disks: disks, Err: err}
+		session := Session{ID: s.ID.String(), IQN: s.TargetName, id: s.ID}
 		for _, c := range s.Connections {
 			session.Portals = append(session.Portals, TargetPortal{c.TargetAddress, uint32(c.TargetSocket)})
 		}
 		list = append(list, session)
 	}
-	return list, nil
+	return list, named("list iSCSI sessions", "", err)
+}
+
+// DisksOf returns the numbers of the disks of a session that Sessions returned. A disk that has
+// no number yet is left out. It fails with hosterr.ErrNotFound if the session has ended.
+func (i ISCSIAPI) DisksOf(s Session) ([]uint32, error) {
+	if err := i.host.Ready(); err != nil {
+		return nil, err
+	}
+	disks, err := i.disksOf(s.id)
+	if ended(err) {
+		err = hosterr.Text(hosterr.ErrNotFound, "%w", err)
+	}
+	return disks, named("list disks of iSCSI session", s.ID, err)
 }
 
 func (i ISCSIAPI) allSessions() ([]win32.ISCSISession, error) {
