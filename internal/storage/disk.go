@@ -175,7 +175,11 @@ func (d *Disk) table(ctx context.Context) (out []byte, err error) {
 
 // SetLayout writes the whole partition table.
 func (d *Disk) SetLayout(ctx context.Context, l win32.Layout) error {
-	_, err := d.control(ctx, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil)
+	in := l.Encode()
+	if len(l.Partitions) == 0 { // the structure has room for one (winioctl.h)
+		in = append(in, make([]byte, win32.SizeofPartition)...)
+	}
+	_, err := d.control(ctx, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, in, nil)
 	return hosterr.Wrap("write the partition table", "", err)
 }
 

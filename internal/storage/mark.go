@@ -130,6 +130,37 @@ func renamed(written, now win32.Layout, p win32.Partition) error {
 	return nil
 }
 
+// MoveEnd writes the GPT with the end of the disk, which has this number and size, if it has
+// another one: Windows does not always do that when a disk grows. Each try reads the table again,
+// because writing an old one would lose what another program has added.
+func (d *Disk) MoveEnd(ctx context.Context, number uint32, size uint64, sector uint32) error {
+	unlock, err := LockTable(ctx, d.node, number)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	once, moved := d.WithoutRetry(), false
+	err = Retry(ctx, d.node, func() error {
+		l, err := once.Layout(ctx)
+		if err != nil {
+			return err
+		}
+		wider := WithEnd(l, size, sector)
+		if wider.UsableLength == l.UsableLength {
+			return nil
+		}
+		for i := range wider.Partitions {
+			wider.Partitions[i].Rewrite = false
+		}
+		moved = true
+		return once.SetLayout(ctx, wider)
+	})
+	if err != nil || !moved {
+		return err
+	}
+	return d.UpdateProperties(ctx)
+}
+
 // LockTable waits until no other request reads the partition table of a disk in order to
 // write it back changed. It is the last lock to take.
 func LockTable(ctx context.Context, n *node.Node, number uint32) (unlock func(), err error) {

@@ -177,8 +177,8 @@ func (o *op) descend(p winpath.Path, access, share, options uint32) (s position,
 			return position{h: h, at: p}, nil, nil
 		}
 		if !isOnTheWay(err) {
-			o.close(dir)
-			return position{}, nil, err
+			defer o.close(dir)
+			return position{}, nil, o.hidden(dir, p.Elems, err)
 		}
 	}
 	dir, opened, err := o.deepest(dir, p)

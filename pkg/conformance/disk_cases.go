@@ -317,6 +317,21 @@ func stateCases() []testCase {
 				e.Errorf("after the rescan: %d, %v, want %d", size, err, 5*gib)
 			}
 		}},
+		{name: "a disk that grew before it was partitioned is used whole", run: func(e *env) {
+			number := e.blank(gib)
+			e.fail(Fault{Call: "DeviceIoControl", Code: setLayout, Error: "ERROR_GEN_FAILURE", Times: 1})
+			if err := e.partition(number); err == nil {
+				e.Fatal("PartitionDisk succeeded without a partition")
+			}
+			e.grow(number, 3*gib) // it has the table by now
+			e.ok(e.rescan())
+			e.ok(e.partition(number))
+			id := e.volume(number)
+			e.ok(e.format(id))
+			if got := e.total(id); got < 2900*mib {
+				e.Errorf("the volume has %d bytes, want nearly %d", got, 3*gib)
+			}
+		}},
 		{name: "missing disk is not found", run: func(e *env) {
 			for _, number := range []uint32{77, 1<<32 - 1} {
 				_, size := e.size(number)

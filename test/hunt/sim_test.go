@@ -523,6 +523,13 @@ func (s *sim) ended(r *request) {
 func (s *sim) record(o operation) (index int) {
 	s.clock++
 	o.called = s.clock
+	if o.who != "observed" {
+		for k := range s.seen {
+			if strings.HasPrefix(k, o.object+" ") {
+				delete(s.seen, k)
+			}
+		}
+	}
 	s.res.history = append(s.res.history, o)
 	return len(s.res.history) - 1
 }

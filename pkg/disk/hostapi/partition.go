@@ -170,16 +170,12 @@ func (d DiskAPI) createGPT(disk *storage.Disk) (made bool, err error) {
 
 // planned returns the disk's table with the new data partition added, and where that
 // begins. It returns 0 if another program has made a partition by now.
-func (d DiskAPI) planned(disk *storage.Disk, size uint64) (win32.Layout, uint64, error) {
-	g, err := disk.Geometry(d.host.Ctx)
-	if err != nil {
-		return win32.Layout{}, 0, err
-	}
+func (d DiskAPI) planned(disk *storage.Disk, size uint64, sector uint32) (win32.Layout, uint64, error) {
 	l, err := disk.Layout(d.host.Ctx)
 	if err != nil || len(storage.Partitions(l)) > 0 {
 		return l, 0, err
 	}
-	return storage.AddPartition(l, size, g.BytesPerSector, d.host.Node.Rand)
+	return storage.AddPartition(l, size, sector, d.host.Node.Rand)
 }
 
 // vacant returns an error if a disk without a partition table holds data: content at one of
@@ -267,10 +263,19 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 	if err != nil {
 		return win32.Layout{}, 0, err
 	}
+	g, err := disk.Geometry(d.host.Ctx)
+	if err != nil {
+		return win32.Layout{}, 0, err
+	}
+	if storage.WithEnd(l, size, g.BytesPerSector).UsableLength != l.UsableLength { // the disk has grown
+		if err := disk.MoveEnd(d.host.Ctx, diskNumber, size, g.BytesPerSector); err != nil {
+			d.host.Node.Log.Warn("Cannot move the end of the partition table; the partition ends where the disk did before it grew", "disk", diskNumber, "err", err)
+		}
+	}
 	var offset uint64
 	err = errMoved
 	for i := 0; i < placings && errors.Is(err, errMoved); i++ {
-		l, offset, err = d.place(diskNumber, disk, size)
+		l, offset, err = d.place(diskNumber, disk, size, g.BytesPerSector)
 	}
 	if errors.Is(err, errMoved) {
 		err = hosterr.Text(hosterr.ErrUnavailable, "%w; try again", errMoved)
@@ -302,8 +307,8 @@ var errMoved = errors.New("the partition table changed during the operation")
 // place makes the partition. It returns the new table and where the partition begins, or 0
 // if another program has made one. It returns errMoved if, once its place was erased, the
 // table has changed so that it has to be elsewhere.
-func (d DiskAPI) place(diskNumber uint32, disk *storage.Disk, size uint64) (l win32.Layout, offset uint64, err error) {
-	plan, offset, err := d.planned(disk, size)
+func (d DiskAPI) place(diskNumber uint32, disk *storage.Disk, size uint64, sector uint32) (l win32.Layout, offset uint64, err error) {
+	plan, offset, err := d.planned(disk, size, sector)
 	if err != nil || offset == 0 {
 		return plan, 0, err
 	}
@@ -317,7 +322,7 @@ func (d DiskAPI) place(diskNumber uint32, disk *storage.Disk, size uint64) (l wi
 	}
 	once := disk.WithoutRetry()
 	err = storage.Retry(d.host.Ctx, d.host.Node, func() (err error) { // as in createGPT
-		if l, offset, err = d.planned(once, size); err != nil || offset == 0 {
+		if l, offset, err = d.planned(once, size, sector); err != nil || offset == 0 {
 			return err
 		}
 		if now, _ := storage.At(l, offset); now.Offset != p.Offset || now.Length != p.Length {

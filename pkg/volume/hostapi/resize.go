@@ -181,7 +181,7 @@ func outdated(err error) bool {
 func (r resize) growOnce(disk *storage.Disk, length, size uint64, sector uint32) error {
 	// Windows may move the end of the table by itself, so a refusal counts only if the
 	// partition does not grow either.
-	moved := r.moveEnd(disk, size, sector)
+	moved := disk.MoveEnd(r.v.host.Ctx, r.at.Disk, size, sector)
 	if moved != nil && !outdated(moved) {
 		return moved
 	}
@@ -204,36 +204,6 @@ func (r resize) growOnce(disk *storage.Disk, length, size uint64, sector uint32)
 		return cmp.Or(moved, err)
 	}
 	return nil
-}
-
-// moveEnd writes the GPT with the end of the disk, if it has another one. Each try reads
-// the table again, because writing an old one would lose what another program has added.
-func (r resize) moveEnd(disk *storage.Disk, size uint64, sector uint32) error {
-	unlock, err := storage.LockTable(r.v.host.Ctx, r.v.host.Node, r.at.Disk)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	once, moved := disk.WithoutRetry(), false
-	err = storage.Retry(r.v.host.Ctx, r.v.host.Node, func() error {
-		l, err := once.Layout(r.v.host.Ctx)
-		if err != nil {
-			return err
-		}
-		wider := storage.WithEnd(l, size, sector)
-		if wider.UsableLength == l.UsableLength {
-			return nil
-		}
-		for i := range wider.Partitions {
-			wider.Partitions[i].Rewrite = false
-		}
-		moved = true
-		return once.SetLayout(r.v.host.Ctx, wider)
-	})
-	if err != nil || !moved {
-		return err
-	}
-	return disk.UpdateProperties(r.v.host.Ctx)
 }
 
 // awaitVolume waits until the volume has length bytes. Before each look, it tells disk and
