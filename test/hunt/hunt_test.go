@@ -163,3 +163,20 @@ func TestKept(t *testing.T) {
 	// it brings the disk online again.
 	replay(t, spec{world: 90024}, `r13=d9 disk1 Partition 2m0s; r13*16; r44=d5 disk1 Partition 2m0s; r13*32; wait 500ms; r13*44; wait 500ms; r13*10; r44*11; disk1 offline`)
 }
+
+// An answer must be true although the node is as it was before: what is observed is compared after
+// each answer, and not only when it changes.
+func TestUntrueAnswersAreFound(t *testing.T) {
+	const made = `r1=d0 disk2 Mkdir0 2m0s; r1*60; r2=d0 disk2 Mount0 2m0s; r2*60; r3=d0 disk2 `
+	for plant, choices := range map[string]string{
+		"MountVolume does nothing":   made + `Flush 2m0s; r3*60`,
+		"UnmountVolume does nothing": made + `Unmount0 2m0s; r3*60; r4=d0 disk2 Flush 2m0s; r4*60`,
+	} {
+		if res := run(t, spec{plant: plant}, given(parse(choices))); res.fault == "" {
+			t.Errorf("%s: no fault in\n%s", plant, strings.Join(res.trace, "\n"))
+		}
+		if res := run(t, spec{}, given(parse(choices))); res.fault != "" {
+			t.Errorf("%s: without the plant: %s", plant, res.fault)
+		}
+	}
+}

@@ -536,13 +536,16 @@ func (o operation) overlaps(other operation) bool {
 
 // meets reports whether an operation may fail because of another one that runs at the same time.
 // Those of one service wait for each other, but not for those of the service that it needs. A
-// query does not wait for removals, and Windows refuses access to what is being removed.
+// query does not wait for removals, and Windows refuses access to what is being removed. A mapping
+// is removed and made again for another user; meanwhile its links cannot be reached.
 func meets(op, other string) bool {
 	switch op {
 	case "Start", "Stop":
 		return other == "StopBase"
 	case "StopBase":
 		return other == "Start" || other == "Stop"
+	case "IsLink0", "IsLink1":
+		return strings.HasPrefix(other, "Map")
 	}
 	_, reads := treeReads(op)
 	return (reads || op == "IsLink") && (strings.HasPrefix(other, "Rmdir") || other == "Empty")

@@ -354,7 +354,7 @@ func (s shareState) after(op operation, blocked bool) []shareState {
 		return []shareState{s}
 	case "IsLink":
 		// A link whose target cannot be reached is none, as published.
-		if op.value == "true" && s.links[i] != "link" || op.value == "false" && s.links[i] == "link" && s.works {
+		if op.value == "true" && s.links[i] != "link" || op.value == "false" && s.links[i] == "link" && s.works && !op.met {
 			return nil
 		}
 		return []shareState{s}

@@ -523,7 +523,7 @@ func (s *sim) ended(r *request) {
 func (s *sim) record(o operation) (index int) {
 	s.clock++
 	o.called = s.clock
-	if o.who != "observed" {
+	if o.who != "observed" { // an answer must be true, although nothing changed
 		for k := range s.seen {
 			if strings.HasPrefix(k, o.object+" ") {
 				delete(s.seen, k)
