@@ -18,6 +18,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
 // The most that a bundle takes of each log file and of the metrics, and of how many log files.
@@ -37,7 +40,7 @@ func (a *app) bundleCommand() *cobra.Command {
 		Use:   "bundle [FILE.zip]",
 		Short: "Write what a report needs into a zip file, and list what is in it",
 		Long: `Write what a report needs into a zip file, and list what is in it: versions, the
-findings of doctor, the calls in flight, the last that failed, the lists, the ends of the log files and the metrics. It changes
+findings of doctor, the calls in flight, the last that failed, the lists, what csi-proxy knows of the node, the ends of the log files and the metrics. It changes
 nothing on the node. What cannot be read is missing, and contents.txt in the file says so.
 
 It has no passwords and no CHAP secrets, which csi-proxy writes nowhere. It has paths of
@@ -134,6 +137,9 @@ func (a *app) fillBundle(ctx context.Context, b *bundle) error {
 			}
 		}
 	}
+	if err := a.addNode(ctx, b); err != nil {
+		return err
+	}
 	if err := b.addLogs(); err != nil {
 		return err
 	}
@@ -141,6 +147,20 @@ func (a *app) fillBundle(ctx context.Context, b *bundle) error {
 		return err
 	}
 	return b.addContents()
+}
+
+// addNode adds what csi-proxy knows of the node: also how disks, volumes, links and iSCSI sessions
+// belong together.
+func (a *app) addNode(ctx context.Context, b *bundle) error {
+	const name, what = "node.json", "disks, partitions, volumes, links and iSCSI sessions"
+	limited, cancel := a.withShortLimit(ctx, bundleLimit)
+	defer cancel()
+	node, err := a.describe(limited, &admin.DescribeRequest{Links: true, Sessions: true})
+	if err != nil {
+		return cmp.Or(ctx.Err(), b.without(name, what+": "+brief(err)))
+	}
+	text, err := protojson.MarshalOptions{Multiline: true}.Marshal(node)
+	return cmp.Or(err, b.add(name, what, text))
 }
 
 func (a *app) bundleLimit() time.Duration {

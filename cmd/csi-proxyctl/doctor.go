@@ -219,14 +219,14 @@ func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 func startHint(system string, logs []string) string {
 	if system != "windows" {
 		return "start csi-proxy-sim; its sockets must be in the directory " + pipe.DirVariable + " or, if that is not set, in /run/csi-proxy or $XDG_RUNTIME_DIR/csi-proxy. " +
-			"Its log, and the file beside it with a name that ends in -crash.log, have the reason if it ended by itself"
+			"Its log, and the file beside it with a name that ends in -crash.log, have the reason if it ended by itself. If its process still exists, it is stopping, and waits a minute at most for calls that hang"
 	}
 	log := "its log"
 	if len(logs) > 0 {
 		log += " (" + strings.Join(logs, ", ") + ")"
 	}
 	return "start csi-proxy: sc.exe start " + serviceName + "; " + log + ", the file beside it with a name that ends in -crash.log, and the event log Application, source " + serviceName +
-		", have the reason if it ended by itself; sc.exe query " + serviceName + " shows its state"
+		", have the reason if it ended by itself; sc.exe query " + serviceName + " shows its state: while it is stopping, it waits a minute at most for calls that hang"
 }
 
 // examineBuilds compares the builds of the servers and of this command.
