@@ -64,6 +64,7 @@ type world struct {
 	named   *uint32              // the number of a disk that the request names which is being prepared, or nil
 	landing bool                 // disks of iSCSI sessions may arrive
 	numbers map[string][]byte    // what a planted fault remembers of disks
+	formats early                // requests that a planted fault answers early
 	tally   tally
 }
 

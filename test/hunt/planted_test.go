@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ type plant struct {
 	says string // what the found fault says, in part
 	api  func(*world, win32.API) win32.API
 	node func(*node.Node)
-	call func(op string, do call) call
+	call func(w *world, op string, do call) call
 	// own means that each request has a process of its own, without the locks of the others.
 	own bool
 	// lock returns the locks that are forgotten when a request begins, or it is nil.
@@ -34,7 +35,7 @@ type plant struct {
 
 // answers is a plant of operations that do nothing and give this answer.
 func answers(crowded, value string, err error, ops ...string) plant {
-	return plant{says: "not possible in any order", crowded: crowded, call: func(op string, do call) call {
+	return plant{says: "not possible in any order", crowded: crowded, call: func(_ *world, op string, do call) call {
 		if !slices.Contains(ops, op) {
 			return do
 		}
@@ -123,17 +124,28 @@ var plants = map[string]plant{
 			return nil
 		})
 	}},
-	// FormatVolume is answered when it begins.
-	"early answer": {says: "not possible in any order", call: func(op string, do call) call {
+	// FormatVolume succeeds when Windows begins to format.
+	"early answer": {says: "not possible in any order", crowded: "disk1", api: func(w *world, api win32.API) win32.API {
+		return win32.Observe(api, func(c *win32.Call) error {
+			if c.Name == "Format" {
+				who, _ := w.s.owner()
+				w.formats.answer(who, nil)
+			}
+			return c.Do()
+		})
+	}, call: func(w *world, op string, do call) call {
 		if op != "Format" {
 			return do
 		}
 		return func(ctx context.Context, p *process) (string, error) {
+			who, _ := w.s.owner()
+			answer := w.formats.add(who)
 			inflight.Of(ctx).Go(func() error {
 				_, err := do(context.WithoutCancel(ctx), p)
+				w.formats.answer(who, err) // it may have failed before, or another request formats
 				return err
 			}, func() {})
-			return "", nil
+			return "", <-answer
 		}
 	}},
 	// What is read of a foreign disk looks blank to the guard.
@@ -201,6 +213,34 @@ var plants = map[string]plant{
 			return c.Do()
 		})
 	}},
+}
+
+// early are the requests that a planted fault answers before their work ends.
+type early struct {
+	mu      sync.Mutex
+	answers map[string]chan error
+}
+
+// add adds a request. Its answer arrives in the channel.
+func (e *early) add(who string) <-chan error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.answers == nil {
+		e.answers = map[string]chan error{}
+	}
+	c := make(chan error, 1)
+	e.answers[who] = c
+	return c
+}
+
+// answer answers a request, if that was not done before.
+func (e *early) answer(who string, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.answers[who]; c != nil {
+		c <- err
+		delete(e.answers, who)
+	}
 }
 
 // hasty is a clock whose pauses take no time.

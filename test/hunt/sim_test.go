@@ -446,7 +446,7 @@ func (s *sim) begin(name, driver, text string) bool {
 		*set = keymutex.Set{Kind: set.Kind}
 	}
 	if planted := plants[s.spec.plant].call; planted != nil {
-		do = planted(fields[1], do)
+		do = planted(s.world, fields[1], do)
 	}
 	r := &request{name: name, driver: driver, object: o, op: fields[1], of: of, named: s.named}
 	s.mu.Lock()
