@@ -86,6 +86,7 @@ func (r result) repeat(t *testing.T, sp spec) (differs string) {
 			bad, differs = bad+1, d
 		}
 		if bad == 0 {
+			t.Logf("replayed %d of %d choices, with the same %d lines of the trace", len(r.choices), len(r.choices), len(r.trace))
 			return ""
 		}
 	}

@@ -51,8 +51,9 @@ func replay(t *testing.T, sp spec, choices string) {
 	t.Helper()
 	all := parse(choices)
 	res := run(t, sp, given(all))
+	t.Logf("replayed %d of %d choices", len(res.choices), len(all))
 	if len(res.choices) < len(all) {
-		t.Errorf("replayed %d of %d choices of %s", len(res.choices), len(all), choices)
+		t.Errorf("the replay is another run than %s", choices)
 	}
 	if res.fault != "" {
 		t.Errorf("%s\n%s", res.fault, strings.Join(res.trace, "\n"))
