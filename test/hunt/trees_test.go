@@ -23,7 +23,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-var everything = flag.Bool("hunt.everything", false, "make all exchanges in the largest trees of TestTrees, and not only those by links")
+var everything = flag.Bool("hunt.everything", false, "make all exchanges and operations in the largest trees of TestTrees, and not only those by links")
 
 // tree is the entries below a directory: what each is, and in which it is.
 type tree struct {
@@ -91,6 +91,9 @@ type treeOp struct {
 	do   func(ctx context.Context, f *forest, path string) (sees bool, err error)
 }
 
+// mountAndUnmount is three operations, with too many calls for the largest trees.
+const mountAndUnmount = "Mkdir, MountVolume and UnmountVolume within"
+
 func treeOps() []treeOp {
 	return []treeOp{
 		{"Mkdir within", func(ctx context.Context, f *forest, path string) (bool, error) {
@@ -144,6 +147,16 @@ func treeOps() []treeOp {
 			_, err := f.of.Volume.UnmountVolume(ctx, &volume.UnmountVolumeRequest{VolumeID: f.volume, TargetPath: path + `\mounted`})
 			return false, err
 		}},
+		{mountAndUnmount, func(ctx context.Context, f *forest, path string) (bool, error) {
+			path += `\mounted`
+			_, err := f.of.Filesystem.Mkdir(ctx, &filesystem.MkdirRequest{Path: path})
+			_, mount := f.of.Volume.MountVolume(ctx, &volume.MountVolumeRequest{VolumeID: f.volume, TargetPath: path})
+			_, unmount := f.of.Volume.UnmountVolume(ctx, &volume.UnmountVolumeRequest{VolumeID: f.volume, TargetPath: path})
+			if mount == nil && unmount == nil {
+				f.mounted++
+			}
+			return false, errors.Join(err, mount, unmount)
+		}},
 		{"GetVolumeIDFromTargetPath within", func(ctx context.Context, f *forest, path string) (bool, error) {
 			out, err := f.of.Volume.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: path + `\mounted`})
 			return err == nil && out.VolumeID == f.volume, err
@@ -167,6 +180,7 @@ type forest struct {
 	free    *services.Services // without rules
 	volume  string             // the ID of a volume, which is mounted outside
 	spare   int                // links in the directory links
+	mounted int                // how often the volume was mounted in a tree, and unmounted
 	calls   int
 	before  int    // the call before which the entry is exchanged; -1 for none
 	swap    func() // exchanges it
@@ -175,11 +189,12 @@ type forest struct {
 	fault   string   // what is wrong, or ""
 }
 
-// relevant reports whether a call depends on the names in a tree. An exchange before another
-// call is one before the next of these.
+// relevant reports whether a call depends on the names in a tree. The others of these operations
+// have a handle, or their paths are not in the tree: an exchange before one of them is one before
+// the next of these.
 func relevant(c *win32.Call) bool {
 	return strings.Contains(c.Path, treeBase[len(`C:\`):]) &&
-		slices.Contains([]string{"NtCreateFile", "FinalPath", "QueryDirectory", "SetInformation", "DeviceIoControl"}, c.Name)
+		slices.Contains([]string{"NtCreateFile", "FinalPath", "QueryDirectory", "SetInformation", "DeviceIoControl", "SetMountPoint", "DeleteMountPoint"}, c.Name)
 }
 
 // newForest makes a node. dirs are the working directories of the daemon.
@@ -383,24 +398,25 @@ func TestTrees(t *testing.T) {
 	f := newForest(t, []string{kubelet})
 	count, cases := 0, 0
 	for n := 1; n <= 4; n++ {
-		by := exchanges
+		by, ops := exchanges, treeOps()
 		if n == 4 && !*everything {
 			by = by[:1]
+			ops = slices.DeleteFunc(ops, func(o treeOp) bool { return o.name == mountAndUnmount })
 		}
 		for _, tree := range trees(n) {
 			count++
-			cases += f.tryAll(tree, by)
+			cases += f.tryAll(tree, ops, by)
 			if f.fault != "" {
 				t.Fatal(f.fault)
 			}
 		}
 	}
-	t.Attr("measured", fmt.Sprintf("%d trees of up to 4 entries, %d cases: no operation did or saw anything outside", count, cases))
+	t.Attr("measured", fmt.Sprintf("%d trees of up to 4 entries, %d cases, %d unmounted volumes: no operation did or saw anything outside", count, cases, f.mounted))
 }
 
 // tryAll makes a tree for each operation, entry, exchange, and call, until something is wrong.
-func (f *forest) tryAll(t tree, exchanges []string) (cases int) {
-	for _, o := range treeOps() {
+func (f *forest) tryAll(t tree, ops []treeOp, exchanges []string) (cases int) {
+	for _, o := range ops {
 		for at := range t.kinds {
 			for other := range t.kinds {
 				if !t.near(at, other) {
@@ -417,11 +433,16 @@ func (f *forest) tryAll(t tree, exchanges []string) (cases int) {
 	return cases
 }
 
-// Without working directories, trees find operations that do or see what is outside.
+// Without working directories, trees find operations that do or see what is outside, and one
+// that unmounts the volume there.
 func TestTreesWithoutGuard(t *testing.T) {
-	f := newForest(t, nil)
-	if f.tryAll(trees(1)[0], exchanges); f.fault == "" {
-		t.Error("no operation did or saw anything outside")
+	all := treeOps()
+	one := slices.DeleteFunc(slices.Clone(all), func(o treeOp) bool { return o.name != mountAndUnmount })
+	for _, ops := range [][]treeOp{all, one} {
+		f := newForest(t, nil)
+		if f.tryAll(trees(1)[0], ops, exchanges); f.fault == "" {
+			t.Error("no operation did or saw anything outside")
+		}
+		t.Log(f.fault)
 	}
-	t.Log(f.fault)
 }
