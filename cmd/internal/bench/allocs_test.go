@@ -14,7 +14,7 @@ import (
 // maxAllocations is how many allocations a PathExists of the daemon may have beyond those of
 // bare gRPC and of the client, with logs, metrics and traces off. Lower it when the code gets
 // better.
-const maxAllocations = 12
+const maxAllocations = 11
 
 func TestAllocationsPerCall(t *testing.T) {
 	bare := allocations(t, echoServer)
