@@ -1,9 +1,9 @@
 // Package hunt searches for faults that need an order of events which no example has.
 //
-// Up to twelve drivers call the services of a simulated node, in any of its worlds. At each
-// step a seed chooses what happens next: one of the waiting Win32 calls is made, or fails; a
-// driver makes a request; time passes; CSI Proxy is killed, Windows restarts, a disk is
-// detached, another program changes the node. Between two steps one goroutine of the code
+// Up to twelve drivers call the services of a simulated node, in one of the worlds of
+// worlds.Pairs. At each step a seed chooses what happens next: one of the waiting Win32 calls is
+// made, or fails; a driver makes a request; time passes; CSI Proxy is killed, Windows restarts, a
+// disk is detached, another program changes the node. Between two steps one goroutine of the code
 // under test runs, up to its next Win32 call, and time is that of a testing/synctest bubble.
 // So the choices determine the run, which TestSameChoicesSameTrace checks.
 //
@@ -15,7 +15,7 @@
 //
 // A run that fails is shrunk to the choices that it needs, and printed as a Go test.
 // TestPlanted plants faults, each of which must be found. TestTrees makes every tree of up
-// to four entries, and exchanges its entries before each Win32 call of each operation.
+// to four entries, and swaps its entries before each Win32 call of each operation.
 //
 // These tests use the simulated node. They have not run on Windows.
 package hunt
