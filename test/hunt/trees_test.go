@@ -23,7 +23,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-var everything = flag.Bool("hunt.everything", false, "make all exchanges and operations in the largest trees of TestTrees, and not only those by links")
+var everything = flag.Bool("hunt.everything", false, "make all swaps and operations in the largest trees of TestTrees, and not only those by links")
 
 // tree is the entries below a directory: what each is, and in which it is.
 type tree struct {
@@ -182,15 +182,15 @@ type forest struct {
 	spare   int                // links in the directory links
 	mounted int                // how often the volume was mounted in a tree, and unmounted
 	calls   int
-	before  int    // the call before which the entry is exchanged; -1 for none
-	swap    func() // exchanges it
+	before  int    // the call before which the entry is swapped; -1 for none
+	swap    func() // swaps it
 	outside string
 	kept    []string // open handles of the daemon
 	fault   string   // what is wrong, or ""
 }
 
 // relevant reports whether a call depends on the names in a tree. The others of these operations
-// have a handle, or their paths are not in the tree: an exchange before one of them is one before
+// have a handle, or their paths are not in the tree: a swap before one of them is one before
 // the next of these.
 func relevant(c *win32.Call) bool {
 	return strings.Contains(c.Path, treeBase[len(`C:\`):]) &&
@@ -335,11 +335,11 @@ func (f *forest) clear(dir string) {
 	}
 }
 
-// exchanges are what another program makes of an entry.
-var exchanges = []string{"link", "file", "nothing"}
+// swaps are what another program makes of an entry.
+var swaps = []string{"link", "file", "nothing"}
 
-// exchange gives the path of an entry to something else. The entry goes to another directory.
-func (f *forest) exchange(path, by string) {
+// replace gives the path of an entry to something else. The entry goes to another directory.
+func (f *forest) replace(path, by string) {
 	if f.m.RenameFile(path, parked+`\entry`) != nil {
 		return // it is gone already
 	}
@@ -351,12 +351,12 @@ func (f *forest) exchange(path, by string) {
 	}
 }
 
-// try makes a tree and runs an operation on an entry, during which another entry is exchanged.
+// try makes a tree and runs an operation on an entry, during which another entry is swapped.
 // It returns whether the operation made so many calls.
 func (f *forest) try(t tree, o treeOp, at, other int, by string, before int) (reached bool) {
 	f.grow(t)
 	f.calls, f.before = 0, before
-	f.swap = func() { f.exchange(t.path(other), by) }
+	f.swap = func() { f.replace(t.path(other), by) }
 	sees, err := o.do(context.Background(), f, t.path(at))
 	what := fmt.Sprintf("tree %q, %s %s, %s becomes %s before call %d", t.shape(-1), o.name, t.path(at), t.path(other), by, before)
 	now, open := f.describe(outside), f.m.OpenHandles()
@@ -390,7 +390,7 @@ func (t tree) near(a, b int) bool {
 }
 
 // TestTrees makes each tree, and runs each operation on each entry while each entry on its
-// path or in it is exchanged, before each call that depends on names.
+// path or in it is swapped, before each call that depends on names.
 func TestTrees(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes too long with -short; make test runs it")
@@ -398,7 +398,7 @@ func TestTrees(t *testing.T) {
 	f := newForest(t, []string{kubelet})
 	count, cases := 0, 0
 	for n := 1; n <= 4; n++ {
-		by, ops := exchanges, treeOps()
+		by, ops := swaps, treeOps()
 		if n == 4 && !*everything {
 			by = by[:1]
 			ops = slices.DeleteFunc(ops, func(o treeOp) bool { return o.name == mountAndUnmount })
@@ -414,15 +414,15 @@ func TestTrees(t *testing.T) {
 	t.Attr("measured", fmt.Sprintf("%d trees of up to 4 entries, %d cases, %d unmounted volumes: no operation did or saw anything outside", count, cases, f.mounted))
 }
 
-// tryAll makes a tree for each operation, entry, exchange, and call, until something is wrong.
-func (f *forest) tryAll(t tree, ops []treeOp, exchanges []string) (cases int) {
+// tryAll makes a tree for each operation, entry, swap, and call, until something is wrong.
+func (f *forest) tryAll(t tree, ops []treeOp, swaps []string) (cases int) {
 	for _, o := range ops {
 		for at := range t.kinds {
 			for other := range t.kinds {
 				if !t.near(at, other) {
 					continue
 				}
-				for _, by := range exchanges {
+				for _, by := range swaps {
 					for before := 0; f.fault == "" && f.try(t, o, at, other, by, before); before++ {
 						cases++
 					}
@@ -440,7 +440,7 @@ func TestTreesWithoutGuard(t *testing.T) {
 	one := slices.DeleteFunc(slices.Clone(all), func(o treeOp) bool { return o.name != mountAndUnmount })
 	for _, ops := range [][]treeOp{all, one} {
 		f := newForest(t, nil)
-		if f.tryAll(trees(1)[0], ops, exchanges); f.fault == "" {
+		if f.tryAll(trees(1)[0], ops, swaps); f.fault == "" {
 			t.Error("no operation did or saw anything outside")
 		}
 		t.Log(f.fault)
