@@ -13,7 +13,7 @@ import (
 // (internal/win32/native), for each method. Calls whose number depends on the result are added
 // by [counted], and those that the function of WithPrivilege makes count as well. Format,
 // UpdateStorageCache and the three of SMB mappings are those of one backend each: a format is one
-// call whatever WMI or fmifs.dll make of it, and mappings are those of NetUseAdd and its like.
+// call however many WMI or fmifs.dll make for it, and mappings are those of NetUseAdd and its like.
 func native() map[string]int64 {
 	weights := map[string]int64{
 		"WithPrivilege":     6, // ImpersonateSelf, OpenThreadToken, LookupPrivilegeValue, AdjustTokenPrivileges, CloseHandle, RevertToSelf
