@@ -1,6 +1,7 @@
 package hunt_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ type plant struct {
 	lock func(*node.Locks) *keymutex.Set
 	// crowded is the object that nearly all requests are about, or "".
 	crowded string
+	// runs is in how many runs it must be found, or 0 for plantedRuns.
+	runs uint64
 }
 
 // answers is a plant of operations that do nothing and give this answer.
@@ -124,8 +127,9 @@ var plants = map[string]plant{
 			return nil
 		})
 	}},
-	// FormatVolume succeeds when Windows begins to format.
-	"early answer": {says: "not possible in any order", crowded: "disk1", api: func(w *world, api win32.API) win32.API {
+	// FormatVolume succeeds when Windows begins to format. The answer is wrong only if something
+	// fails after that, or CSI Proxy is killed, which three runs of a hundred have.
+	"early answer": {says: "not possible in any order", crowded: "disk1", runs: 300, api: func(w *world, api win32.API) win32.API {
 		return win32.Observe(api, func(c *win32.Call) error {
 			if c.Name == "Format" {
 				who, _ := w.s.owner()
@@ -265,7 +269,8 @@ func TestPlanted(t *testing.T) {
 	rows := []string{"| planted | found in run | choices | after shrinking |", "|---|---|---|---|"}
 	for _, name := range slices.Sorted(maps.Keys(plants)) {
 		t.Run(name, func(t *testing.T) {
-			for n := range uint64(plantedRuns) {
+			runs := cmp.Or(plants[name].runs, plantedRuns)
+			for n := range runs {
 				sp := spec{world: int(n), plant: name}
 				res := run(t, sp, seeded(n, steps, plants[name].crowded))
 				if res.fault == "" {
@@ -285,7 +290,7 @@ func TestPlanted(t *testing.T) {
 				rows = append(rows, fmt.Sprintf("| %s | %d | %d | %d |", name, n+1, len(res.choices), len(small.choices)))
 				return
 			}
-			t.Errorf("not found in %d runs", plantedRuns)
+			t.Errorf("not found in %d runs", runs)
 		})
 	}
 	t.Logf("as a table:\n%s", strings.Join(rows, "\n"))
