@@ -127,6 +127,9 @@ func goTest(sp spec, choices []choice) string {
 	if sp.plant != "" {
 		fields += fmt.Sprintf(", plant: %q", sp.plant)
 	}
+	if sp.library {
+		fields += ", library: true"
+	}
 	return fmt.Sprintf("func TestFound(t *testing.T) {\n\treplay(t, spec{%s}, `%s`)\n}\n", fields, format(choices))
 }
 

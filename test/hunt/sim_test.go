@@ -25,6 +25,9 @@ import (
 type spec struct {
 	world int    // index of worlds.Pairs
 	plant string // name of a planted fault, or ""
+	// library means that the services run in a driver's process, which opens the root of a drive
+	// for each operation. The daemon keeps that of Windows' drive open.
+	library bool
 }
 
 // A choice is what happens at one step. It is one of
