@@ -755,8 +755,12 @@ func volumeTrouble(a *app, v *admin.Volume) (cause, remedy string) {
 	case v.Error != "":
 		return fmt.Sprintf("the volume %s does not answer: %s", v.Id, v.Error), "detach and attach its disk; if that does not help, run chkdsk on the volume"
 	case v.Offline:
+		disk := "NUMBER"
+		if len(v.Disks) > 0 {
+			disk = number(v.Disks[0])
+		}
 		return fmt.Sprintf("the volume %s is offline, because the node does not mount new volumes automatically", v.Id),
-			fmt.Sprintf("csi-proxyctl call volume/v1 ListVolumesOnDisk disk_number=%d brings it online", v.Disks[0])
+			"csi-proxyctl call volume/v1 ListVolumesOnDisk disk_number=" + disk + " brings it online"
 	case v.FileSystem == "":
 		return fmt.Sprintf("the volume %s has no file system that Windows recognizes: it was not formatted, or is damaged, or is of another system", v.Id),
 			fmt.Sprintf("if nothing on it is needed: csi-proxyctl call volume/v1 FormatVolume 'volume_id=%s', which refuses to overwrite content", v.Id)
@@ -771,6 +775,8 @@ func (q *inquiry) volumeText(v *admin.Volume) string {
 	switch {
 	case v.Error != "":
 		text += "does not answer"
+	case v.Offline:
+		text += "offline"
 	case v.FileSystem == "":
 		text += "no file system"
 	default:
@@ -897,6 +903,10 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 	q.checkDisk(d)
 	for _, v := range on {
 		q.checkVolume(v, failedOn[v])
+	}
+	if offline := slices.ContainsFunc(q.node.Volumes, func(v *admin.Volume) bool { return v.Offline && len(v.Disks) == 0 }); offline && len(on) == 0 && len(d.Partitions) > 0 {
+		q.conclude(resultNote, fmt.Sprintf("a volume is offline, because the node does not mount new volumes automatically, and it may be on disk %d", n),
+			fmt.Sprintf("csi-proxyctl call volume/v1 ListVolumesOnDisk disk_number=%d brings the volumes of the disk online", n))
 	}
 	if len(on) == 0 && len(silent) > 0 {
 		q.blame(fmt.Sprintf("a volume does not answer, and may be on disk %d: %s", n, silent[0].Error), devicesHang)

@@ -164,7 +164,7 @@ func locate(ctx context.Context, n *node.Node, ids []string) (all []Located, unk
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		switch es, offline, err := extentsOf(ctx, n, id); {
+		switch es, offline, err := Locate(ctx, n, id); {
 		case err == nil:
 			all = append(all, Located{id, es})
 		case !offline && !win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND):
@@ -174,15 +174,9 @@ func locate(ctx context.Context, n *node.Node, ids []string) (all []Located, unk
 	return all, unknown, nil
 }
 
-// Locate returns where one volume lies. It does not retry.
-func Locate(ctx context.Context, n *node.Node, id string) ([]win32.Extent, error) {
-	es, _, err := extentsOf(ctx, n, id)
-	return es, err
-}
-
-// extentsOf returns where a volume lies. offline is set if it does not say that because it is
-// offline.
-func extentsOf(ctx context.Context, n *node.Node, id string) (es []win32.Extent, offline bool, err error) {
+// Locate returns where a volume lies. offline is set if it does not say that because it is
+// offline. It does not retry.
+func Locate(ctx context.Context, n *node.Node, id string) (es []win32.Extent, offline bool, err error) {
 	h, err := openOnce(n, devicePath(id), Query)
 	if err != nil {
 		return nil, false, err

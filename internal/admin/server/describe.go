@@ -190,7 +190,17 @@ func (s *Server) describeVolume(ctx context.Context, n *node.Node, id string) *a
 		return nil
 	}
 	out.MountedAt = mounted
-	extents, failed := ask(ctx, &s.questions, "place of "+id, func(ctx context.Context) ([]win32.Extent, error) { return storage.Locate(ctx, n, id) })
+	extents, failed := ask(ctx, &s.questions, "place of "+id, func(ctx context.Context) ([]win32.Extent, error) {
+		extents, offline, err := storage.Locate(ctx, n, id)
+		if offline {
+			err = errOffline
+		}
+		return extents, err
+	})
+	if errors.Is(failed, errOffline) {
+		out.Offline, out.Error = true, textOf(err)
+		return out
+	}
 	if win32.IsCode(failed, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_FILE_NOT_FOUND) {
 		return nil
 	}
@@ -209,6 +219,9 @@ func (s *Server) describeVolume(ctx context.Context, n *node.Node, id string) *a
 	out.Error = textOf(err)
 	return out
 }
+
+// errOffline means that a volume does not report its place because it is offline.
+var errOffline = errors.New("the volume is offline")
 
 // volumeState is what is known of a volume's file system until something failed.
 type volumeState struct {
