@@ -159,7 +159,7 @@ func (a *app) addNode(ctx context.Context, b *bundle) error {
 	if err != nil {
 		return cmp.Or(ctx.Err(), b.without(name, what+": "+brief(err)))
 	}
-	text, err := protojson.MarshalOptions{Multiline: true}.Marshal(node)
+	text, err := protojson.MarshalOptions{Multiline: true, EmitDefaultValues: true}.Marshal(node)
 	return cmp.Or(err, b.add(name, what, text))
 }
 

@@ -125,10 +125,10 @@ func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, 
 		used, hasVolumes := false, false
 		matches := []func(field) bool{onDisk(d.Number)}
 		for _, v := range node.Volumes {
-			used = used || placeUnknown(v)
+			used = used || mayBeOn(v, d) || silentVolume(v) // a look at a disk asks all volumes
 			if slices.Contains(v.Disks, d.Number) {
 				hasVolumes = true
-				used = used || v.FileSystem != "" || len(v.MountedAt) > 0
+				used = used || v.FileSystem != "" || mayBeMounted(v)
 				matches = append(matches, func(f field) bool { return samePath(f.value, v.Id) })
 			}
 		}
@@ -225,15 +225,15 @@ func examineTargets(node *admin.DescribeResponse, linksBroken bool) []finding {
 	if len(found) > 0 || len(targets) == 0 {
 		return found
 	}
-	if linksBroken || node.VolumesError != "" || slices.ContainsFunc(node.Volumes, placeUnknown) {
-		return []finding{{resultNote, check, "which iSCSI targets have no mounted volume is unknown, because a volume does not answer or is gone", "solve the problems above first"}}
+	if linksBroken || node.VolumesError != "" || slices.ContainsFunc(node.Volumes, silentVolume) {
+		return []finding{{resultNote, check, "which iSCSI targets have no mounted volume is unknown, because a volume does not answer, or a link of the kubelet leads nowhere", "solve the problems above first"}}
 	}
 	for _, t := range targets {
 		slices.Sort(t.disks)
 		t.disks = slices.Compact(t.disks)
 		// The volumes of a disk that is offline are unknown. That it is offline is a finding.
 		needed := func(disk uint32) bool {
-			return slices.ContainsFunc(node.Volumes, func(v *admin.Volume) bool { return slices.Contains(v.Disks, disk) && len(v.MountedAt) > 0 }) ||
+			return slices.ContainsFunc(node.Volumes, func(v *admin.Volume) bool { return slices.Contains(v.Disks, disk) && mayBeMounted(v) }) ||
 				slices.ContainsFunc(node.Disks, func(d *admin.Disk) bool {
 					return d.Number == disk && (d.Error != "" || !d.Online && len(d.Partitions) > 0)
 				})
@@ -259,8 +259,18 @@ func disksText(disks []uint32) string {
 	return "disks " + text
 }
 
-// placeUnknown reports whether a volume may be on any disk, because it does not answer.
-func placeUnknown(v *admin.Volume) bool { return len(v.Disks) == 0 && v.Error != "" }
+// mayBeMounted reports whether a volume is mounted, or does not answer, so that it may be.
+func mayBeMounted(v *admin.Volume) bool { return len(v.MountedAt) > 0 || v.Error != "" }
+
+// silentVolume reports whether a volume does not even answer where it is.
+func silentVolume(v *admin.Volume) bool { return placeUnknown(v) && v.Error != "" }
+
+// placeUnknown reports whether it is unknown on which disk a volume is, because it does not answer
+// or is offline.
+func placeUnknown(v *admin.Volume) bool { return len(v.Disks) == 0 && (v.Error != "" || v.Offline) }
+
+// mayBeOn reports whether a volume whose place is unknown may be on a disk.
+func mayBeOn(v *admin.Volume, d *admin.Disk) bool { return placeUnknown(v) && len(d.Partitions) > 0 }
 
 // unusedBehind returns how many bytes a volume could grow by: what its file system leaves unused
 // in its partition, and what is free behind that. It returns 0 for a volume on several disks.

@@ -109,6 +109,8 @@ func TestExamineTargets(t *testing.T) {
 	expectFindings(t, examineTargets(node, true), "note which iSCSI targets have no mounted volume is unknown")
 	node.Disks = []*admin.Disk{{Number: 4, Online: true}, {Number: 5, Partitions: []*admin.Partition{{Number: 1}}}}
 	expectFindings(t, examineTargets(node, false), "note iSCSI target iqn.2003-01.org.example:empty")
+	node.Disks, node.Volumes[0].Error = nil, "its mount points are unknown"
+	expectFindings(t, examineTargets(node, false), "note iSCSI target iqn.2003-01.org.example:empty")
 	node.Volumes = append(node.Volumes, &admin.Volume{Id: "V", Error: "no answer"})
 	expectFindings(t, examineTargets(node, false), "note which iSCSI targets have no mounted volume is unknown")
 	node.Sessions = []*admin.Session{{Target: "iqn.2003-01.org.example:away", Portals: []string{"10.0.0.1:3260"}, Error: "no connection"}}

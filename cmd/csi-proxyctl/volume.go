@@ -116,6 +116,9 @@ func (v *askedVolume) add(d *admin.Volume) {
 	if d == nil {
 		return
 	}
+	if mayBeMounted(d) && len(d.MountedAt) == 0 {
+		return // what is known is only that it does not answer
+	}
 	v.MountedAt = append([]string{}, d.MountedAt...)
 	if d.Error != "" {
 		return

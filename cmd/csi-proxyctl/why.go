@@ -77,7 +77,7 @@ type explanation struct {
 
 // whyStep is something on the way from the path to the disk.
 type whyStep struct {
-	Kind string `json:"kind"` // path, volume, users, disk, call, failed, share or pipe
+	Kind string `json:"kind"` // path, volume, users, disk, call, failed, share, target or pipe
 	What string `json:"what"`
 }
 
@@ -879,18 +879,27 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 	q.disk(d)
 	failed := q.checkCallsOn(n)
 	used := false
+	offline := false
 	var on, silent []*admin.Volume
 	failedOn := map[*admin.Volume][]*admin.FailedCall{}
 	for _, v := range q.node.Volumes {
-		if placeUnknown(v) {
+		if mayBeOn(v, d) {
 			q.step("volume", "%s, and may be on this disk", q.volumeText(v))
-			silent, used = append(silent, v), true
+			used = true
+			if silentVolume(v) {
+				silent = append(silent, v)
+			} else {
+				offline = true
+			}
+		} else if silentVolume(v) { // a look at the disk asks all volumes
+			q.step("disk", "its content was not looked at, because the volume %s does not answer", v.Id)
+			used = true
 		}
 		if slices.Contains(v.Disks, n) {
 			q.step("volume", "%s", q.volumeText(v))
 			failedOn[v] = slices.Concat(failed, q.checkCalls(v.Id))
 			on = append(on, v)
-			used = used || len(v.MountedAt) > 0 || v.FileSystem != ""
+			used = used || mayBeMounted(v) || v.FileSystem != ""
 		}
 	}
 	switch {
@@ -904,7 +913,7 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 	for _, v := range on {
 		q.checkVolume(v, failedOn[v])
 	}
-	if offline := slices.ContainsFunc(q.node.Volumes, func(v *admin.Volume) bool { return v.Offline && len(v.Disks) == 0 }); offline && len(on) == 0 && len(d.Partitions) > 0 {
+	if offline && len(on) == 0 {
 		q.conclude(resultNote, fmt.Sprintf("a volume is offline, because the node does not mount new volumes automatically, and it may be on disk %d", n),
 			fmt.Sprintf("csi-proxyctl call volume/v1 ListVolumesOnDisk disk_number=%d brings the volumes of the disk online", n))
 	}

@@ -1493,11 +1493,11 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\x12InspectDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
 	"diskNumber\x12\x16\n" +
-	"\x06serial\x18\x02 \x01(\tR\x06serial\"K\n" +
+	"\x06serial\x18\x02 \x01(\tR\x06serial\"Q\n" +
 	"\x10ClearDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
 	"diskNumber\x12\x16\n" +
-	"\x06serial\x18\x02 \x01(\tR\x06serial\"\xb2\x01\n" +
+	"\x06serial\x18\x02 \x01(\tR\x06serialJ\x04\b\x03\x10\x04\"\xb2\x01\n" +
 	"\vDiskContent\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x16\n" +
 	"\x06page83\x18\x02 \x01(\tR\x06page83\x12\x1d\n" +

@@ -1498,3 +1498,28 @@ func TestSetDiskStateOfACloneBesideItsOriginal(t *testing.T) {
 		}
 	}
 }
+
+// On a disk that grew before it was partitioned, the end of the table is not moved over the content
+// of another system, at the new end or where the partition would be.
+func TestGrownDiskWithForeignContent(t *testing.T) {
+	for name, c := range map[string]struct {
+		at   int64
+		text string
+	}{
+		"Linux RAID":          {3*gib - 8192, "\xfc\x4e\x2b\xa9"},
+		"Linux RAID, aligned": {3*gib - 64<<10, "\xfc\x4e\x2b\xa9"},
+		"XFS":                 {16 * mib, "XFSB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib, Content: nodespec.ContentGPT})
+			if err := f.Windows.Grow(1, 3*gib); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
+				t.Fatal(err)
+			}
+			f.write(1, c.at, c.text)
+			f.unchanged(func() { wantKind(t, f.partition(1), hosterr.ErrFailedPrecondition, "contains data", "was not changed") })
+		})
+	}
+}

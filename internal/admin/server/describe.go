@@ -189,7 +189,7 @@ func (s *Server) describeVolume(ctx context.Context, n *node.Node, id string) *a
 	if win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) {
 		return nil
 	}
-	out.MountedAt = mounted
+	out.MountedAt, err = mounted, hosterr.Wrap("list its mount points", "", err)
 	extents, failed := ask(ctx, &s.questions, "place of "+id, func(ctx context.Context) ([]win32.Extent, error) {
 		extents, offline, err := storage.Locate(ctx, n, id)
 		if offline {

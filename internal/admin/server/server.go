@@ -86,6 +86,9 @@ func (s *Server) InspectDisk(ctx context.Context, in *admin.InspectDiskRequest) 
 
 // ClearDisk implements [admin.AdminServer].
 func (s *Server) ClearDisk(ctx context.Context, in *admin.ClearDiskRequest) (*admin.DiskContent, error) {
+	if len(in.ProtoReflect().GetUnknown()) > 0 {
+		return nil, hosterr.Text(hosterr.ErrInvalid, "the request has fields that this csi-proxy does not know: the caller is of another release; nothing was changed")
+	}
 	return s.clear(ctx, in.DiskNumber, in.Serial, false)
 }
 

@@ -267,7 +267,10 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 	if err != nil {
 		return win32.Layout{}, 0, err
 	}
-	if storage.WithEnd(l, size, g.BytesPerSector).UsableLength != l.UsableLength { // the disk has grown
+	if wider := storage.WithEnd(l, size, g.BytesPerSector); wider.UsableLength != l.UsableLength { // the disk has grown
+		if err := d.grown(diskNumber, disk, l, wider, size, g.BytesPerSector); err != nil {
+			return win32.Layout{}, 0, err
+		}
 		if err := disk.MoveEnd(d.host.Ctx, diskNumber, size, g.BytesPerSector); err != nil {
 			d.host.Node.Log.Warn("Cannot move the end of the partition table; the partition ends where the disk did before it grew", "disk", diskNumber, "err", err)
 		}
@@ -284,6 +287,31 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 		return win32.Layout{}, 0, d.takenOffline(diskNumber, disk, err)
 	}
 	return l, offset, disk.UpdateProperties(d.host.Ctx)
+}
+
+// grown returns an error if there is data where a partition would be once the end of the table has
+// moved from that of l to that of wider, or between the two ends.
+func (d DiskAPI) grown(diskNumber uint32, disk *storage.Disk, l, wider win32.Layout, size uint64, sector uint32) error {
+	plan, offset, err := storage.AddPartition(wider, size, sector, d.host.Node.Rand)
+	if err != nil {
+		return err
+	}
+	p, _ := storage.At(plan, offset)
+	areas := []storage.Area{{Offset: p.Offset, Length: p.Length}}
+	backup := size - (wider.UsableOffset + wider.UsableLength) // the header and the entries
+	if from := l.UsableOffset + l.UsableLength + backup; from < size {
+		areas = append(areas, storage.Area{Offset: from, Length: size - from})
+	}
+	for _, a := range areas {
+		c, err := disk.Look(d.host.Ctx, a)
+		if err == nil {
+			err = d.occupied(diskNumber, disk, c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // takenOffline returns err, or an error that says why the disk cannot be read if another
