@@ -182,7 +182,12 @@ func (d DiskAPI) planned(disk *storage.Disk, size uint64, sector uint32) (win32.
 // its ends, at the place where other systems begin their first partition, or where its
 // own partition will begin and end. [DiskAPI.free] looks there again when that is known.
 func (d DiskAPI) vacant(diskNumber uint32, disk *storage.Disk, size uint64) error {
-	for _, a := range storage.NewDiskAreas(size) {
+	return d.blank(diskNumber, disk, storage.NewDiskAreas(size))
+}
+
+// blank returns an error if one of the areas of a disk holds data.
+func (d DiskAPI) blank(diskNumber uint32, disk *storage.Disk, areas []storage.Area) error {
+	for _, a := range areas {
 		c, err := disk.Look(d.host.Ctx, a)
 		if err == nil {
 			err = d.occupied(diskNumber, disk, c)
@@ -302,16 +307,7 @@ func (d DiskAPI) grown(diskNumber uint32, disk *storage.Disk, l, wider win32.Lay
 	if from := l.UsableOffset + l.UsableLength + backup; from < size {
 		areas = append(areas, storage.Area{Offset: from, Length: size - from})
 	}
-	for _, a := range areas {
-		c, err := disk.Look(d.host.Ctx, a)
-		if err == nil {
-			err = d.occupied(diskNumber, disk, c)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.blank(diskNumber, disk, areas)
 }
 
 // takenOffline returns err, or an error that says why the disk cannot be read if another
