@@ -57,10 +57,11 @@ var requestPath = regexp.MustCompile(`request-\d+`)
 // A daemon is killed at a random moment of a series of failing requests. The log then has the
 // last one whose answer arrived.
 func TestKillLosesNoLine(t *testing.T) {
+	sockets(t) // or it is skipped
 	killed, found := 0, 0
 	for i := range *kills {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			sockets(t) // or it is skipped
+			sockets(t)
 			killed++
 			p, log := startLogging(t)
 			awaitLog(t, log, "Serving ")
