@@ -40,8 +40,9 @@ func (a *app) bundleCommand() *cobra.Command {
 		Use:   "bundle [FILE.zip]",
 		Short: "Write what a report needs into a zip file, and list what is in it",
 		Long: `Write what a report needs into a zip file, and list what is in it: versions, the
-findings of doctor, the calls in flight, the last that failed, the lists, what csi-proxy knows of the node, the ends of the log files and the metrics. It changes
-nothing on the node. What cannot be read is missing, and contents.txt in the file says so.
+findings of doctor, the calls in flight, the last that failed, the lists, what csi-proxy
+knows of the node, the ends of the log files and the metrics. It changes nothing on the
+node. What cannot be read is missing, and contents.txt in the file says so.
 
 It has no passwords and no CHAP secrets, which csi-proxy writes nowhere. It has paths of
 the node, names of servers, shares, accounts and targets, and serial numbers: read it

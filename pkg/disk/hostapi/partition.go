@@ -274,7 +274,7 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 	}
 	if wider := storage.WithEnd(l, size, g.BytesPerSector); wider.UsableLength != l.UsableLength { // the disk has grown
 		if err := d.grown(diskNumber, disk, l, wider, size, g.BytesPerSector); err != nil {
-			return win32.Layout{}, 0, err
+			return win32.Layout{}, 0, d.takenOffline(diskNumber, disk, err)
 		}
 		if err := disk.MoveEnd(d.host.Ctx, diskNumber, size, g.BytesPerSector); err != nil {
 			d.host.Node.Log.Warn("Cannot move the end of the partition table; the partition ends where the disk did before it grew", "disk", diskNumber, "err", err)

@@ -52,7 +52,7 @@ type TargetPortal struct {
 
 // Session is a session with a target.
 type Session struct {
-	ID      string
+	ID      string // as in WMI and in the log
 	IQN     string
 	Portals []TargetPortal // of its connections
 
