@@ -156,19 +156,58 @@ func (o *op) held(e entry) (*Held, error) {
 	return held, nil
 }
 
-// MountedVolume returns the volume that is mounted at path. For a volume mount point
-// it returns the volume even if that does not exist or cannot be read. For a symbolic
-// link or junction it returns the volume of its target, which need not exist. mounted
-// is false if path is neither.
+// MountedVolume returns the volume that is mounted at path: path is a mount point, or a
+// symbolic link or junction that finally leads to the root of a volume. Everything else is not
+// mounted, also a link that leads below the root of a volume: what is done to the volume would
+// be done to all that others have there. A volume that does not exist any more, or cannot be
+// read, is mounted where its mount point is left. No share is contacted.
 func MountedVolume(ctx context.Context, n *node.Node, path string) (volume string, mounted bool, err error) {
 	err = run(ctx, n, "find the volume mounted at", path, func(o *op, p winpath.Path) (err error) {
-		volume, mounted, err = o.volumeOf(p)
-		if !mounted {
-			volume = ""
-		}
+		volume, mounted, err = o.mountedAt(p, 0)
 		return err
 	})
 	return volume, mounted, err
+}
+
+// mountedAt is MountedVolume of p, which a number of links led to.
+func (o *op) mountedAt(p winpath.Path, hops int) (volume string, mounted bool, err error) {
+	if p.IsUNC() && hops > 0 {
+		return "", false, nil
+	}
+	e, err := o.entry(p, look, shareAll, reading)
+	if err != nil {
+		return "", false, err
+	}
+	defer e.close()
+	link, linked, err := o.link(e.h)
+	switch {
+	case err != nil || !linked && hops == 0:
+		return "", false, err
+	case !linked:
+		at, ok, err := o.finalPath(e.h, win32.VOLUME_NAME_GUID)
+		if err != nil || !ok || !at.IsRoot() {
+			return "", false, err
+		}
+		return at.String(), true, nil
+	case hops == MaxLinks:
+		return "", false, errManyLinks()
+	}
+	target, err := link.from(e.at.Dir())
+	if err != nil {
+		return "", false, err
+	}
+	volume, mounted, err = o.mountedAt(target, hops+1)
+	switch _, windows := win32.Code(err); {
+	case err == nil:
+		return volume, mounted, nil
+	case windows && link.Volume != "" && o.ctx.Err() == nil:
+		// The volume does not exist, or has no file system or a damaged one. Return
+		// it nevertheless, or it could not be unmounted.
+		return link.Volume, true, nil
+	case hops == 0 && isMissing(err):
+		return "", false, nil // the link leads nowhere
+	}
+	return "", false, err
 }
 
 // VolumeOf returns the volume of path, `\\?\Volume{…}\`. It follows links. path must
@@ -178,7 +217,7 @@ func MountedVolume(ctx context.Context, n *node.Node, path string) (volume strin
 func VolumeOf(ctx context.Context, n *node.Node, path string) (string, error) {
 	var volume string
 	err := run(ctx, n, "find the volume of", path, func(o *op, p winpath.Path) (err error) {
-		volume, _, err = o.volumeOf(p)
+		volume, err = o.volumeOf(p)
 		return err
 	})
 	return volume, err
@@ -186,41 +225,37 @@ func VolumeOf(ctx context.Context, n *node.Node, path string) (string, error) {
 
 // volumeOf returns the volume of p or, if p is a link whose target does not exist, of
 // the deepest existing parent of the target.
-func (o *op) volumeOf(p winpath.Path) (volume string, linked bool, err error) {
+func (o *op) volumeOf(p winpath.Path) (volume string, err error) {
 	e, err := o.entry(p, look, shareAll, reading)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	defer e.close()
 	link, linked, err := o.link(e.h)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	switch {
 	case !linked && link.Tag == 0:
-		volume, err = o.volumeOn(e.h, e.at)
-		return volume, false, err
+		return o.volumeOn(e.h, e.at)
 	case !linked:
 		// Only the driver of the reparse point knows where it leads.
 		h, err := o.follow(p, reading)
 		if err != nil {
-			return "", false, err
+			return "", err
 		}
 		defer o.close(h)
-		volume, err = o.volumeOn(h, p)
-		return volume, false, err
+		return o.volumeOn(h, p)
+	}
+	volume, mounted, err := o.mountedAt(p, 0)
+	if err != nil || mounted {
+		return volume, err
 	}
 	target, err := link.from(e.at.Dir())
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
-	volume, err = o.volumeAt(target)
-	if _, windows := win32.Code(err); windows && link.Volume != "" && o.ctx.Err() == nil {
-		// The volume does not exist, or has no file system or a damaged one. Return
-		// it nevertheless, or it could not be unmounted.
-		return link.Volume, true, nil
-	}
-	return volume, err == nil, err
+	return o.volumeAt(target)
 }
 
 // volumeAt returns the volume of the target of a link, with further links followed.

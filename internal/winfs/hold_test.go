@@ -145,6 +145,13 @@ func TestMountedVolume(t *testing.T) {
 	w.plant(pods+`\toplain`, symlink(pods+`\plain`), true)
 	w.plant(pods+`\dangling`, symlink(pods+`\mnt\nothing`), true)
 	w.plant(pods+`\gone`, junction(gone[4:]), true)
+	w.plant(pods+`\togone`, symlink(pods+`\gone`), true)
+	must(t, "make a directory", winfs.MkdirAll(ctx, w.Node, pods+`\mnt\a`))
+	w.plant(pods+`\below`, symlink(pods+`\mnt\a`), true)
+	w.plant(pods+`\tobelow`, symlink(pods+`\below`), true)
+	w.plant(pods+`\junction`, junction(pods+`\mnt\a`), true)
+	w.plant(pods+`\byname`, symlink(bare[4:]), true)
+	w.plant(pods+`\belowname`, junction(bare[4:]+`a`), true)
 	for _, tt := range []struct {
 		path, volume string
 		mounted      bool
@@ -154,9 +161,15 @@ func TestMountedVolume(t *testing.T) {
 		{`\file`, "", false, c},
 		{`\mnt`, bare, true, bare},
 		{`\tomnt`, bare, true, bare},
-		{`\toplain`, c, true, c},
-		{`\dangling`, bare, true, bare},
+		{`\toplain`, "", false, c},
+		{`\below`, "", false, bare},
+		{`\tobelow`, "", false, bare},
+		{`\junction`, "", false, bare},
+		{`\byname`, bare, true, bare},
+		{`\belowname`, "", false, bare},
+		{`\dangling`, "", false, bare},
 		{`\gone`, gone, true, gone},
+		{`\togone`, gone, true, gone},
 	} {
 		v, mounted, err := winfs.MountedVolume(ctx, w.Node, pods+tt.path)
 		if v != tt.volume || mounted != tt.mounted || err != nil {
@@ -258,7 +271,7 @@ func TestVolumeOfMountPointDuringUnmount(t *testing.T) {
 		plain  string // the result for the remaining directory
 	}{
 		{"MountedVolume, unmounted", mnt, mounted, unmount, none},
-		{"MountedVolume, removed", mnt, mounted, remove, ""},
+		{"MountedVolume, removed", mnt, mounted, remove, none},
 		{"VolumeOf, unmounted", mnt, volumeOf, unmount, below},
 		{"VolumeOf, removed", mnt, volumeOf, remove, ""},
 		{"VolumeOf within, unmounted", mnt + `\a`, volumeOf, unmount, ""},

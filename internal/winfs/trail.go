@@ -37,31 +37,39 @@ func Follow(ctx context.Context, n *node.Node, path string) (Trail, error) {
 	}
 	o := &op{ctx: ctx, n: n, waiting: maxWaiting}
 	defer o.closeRoot()
-	var t Trail
+	t, h := o.trail(p)
+	if h != 0 {
+		o.close(h)
+	}
+	return t, nil
+}
+
+// trail is Follow of p. It also returns the deepest that exists, open, or 0 if that is on a
+// share or cannot be opened.
+func (o *op) trail(p winpath.Path) (t Trail, h win32.Handle) {
 	for {
 		t.At = p
 		if p.IsUNC() {
-			return t, nil
+			return t, 0
 		}
 		s, link, err := o.descend(p, look, shareAll, plain)
 		if err != nil {
 			t.Err = err
-			return t, nil
+			return t, 0
 		}
 		if link == nil {
-			o.close(s.h)
 			t.At, t.Missing = s.at, s.rest
-			return t, nil
+			return t, s.h
 		}
 		target, err := link.from(s.at.Dir())
 		if err != nil {
 			t.At, t.Err = s.at, err
-			return t, nil
+			return t, 0
 		}
 		t.Hops = append(t.Hops, Hop{*link, s.at.String(), target.String()})
 		if len(t.Hops) > MaxLinks {
 			t.Err = win32.ERROR_CANT_RESOLVE_FILENAME
-			return t, nil
+			return t, 0
 		}
 		p = target.Join(s.rest...)
 	}

@@ -146,7 +146,7 @@ func (o *op) walkOn(p winpath.Path, hops int, access, share, options uint32, u i
 			return s, nil
 		}
 		if hops == MaxLinks {
-			return position{}, hosterr.Text(hosterr.ErrFailedPrecondition, "has more than %d links: %w", MaxLinks, win32.ERROR_CANT_RESOLVE_FILENAME)
+			return position{}, errManyLinks()
 		}
 		target, err := link.from(s.at.Dir())
 		if err != nil {
@@ -155,6 +155,10 @@ func (o *op) walkOn(p winpath.Path, hops int, access, share, options uint32, u i
 		tail = min(tail, len(s.rest))
 		p = target.Join(s.rest...)
 	}
+}
+
+func errManyLinks() error {
+	return hosterr.Text(hosterr.ErrFailedPrecondition, "has more than %d links: %w", MaxLinks, win32.ERROR_CANT_RESOLVE_FILENAME)
 }
 
 // descend opens p from the root of its volume, up to the end or to the first link. If

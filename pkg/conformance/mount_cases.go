@@ -329,8 +329,12 @@ func pathCases() []testCase {
 			}
 			e.wantMounted(e.path("to-mount"), id)
 			e.wantMounted(e.path("to-link"), id)
-			e.wantMounted(e.path("into"), id)
-			e.wantMounted(e.path("to-plain"), system)
+			// What is done to the volume would be done to everything else on it.
+			for _, path := range []string{e.path("into"), e.path("to-plain"), dir + `\out`} {
+				_, err := e.mountedAt(path)
+				e.wantText("GetVolumeIDFromTargetPath "+path, err, hosterr.ErrFailedPrecondition, "not a mounted folder")
+				e.wantLink(path, true)
+			}
 		}},
 		{name: "link loops are refused", run: func(e *env) {
 			e.ok(e.link(e.path("b"), e.path("a")))

@@ -83,15 +83,16 @@ func (l *loss) intercept(ctx context.Context, method string, in, out any, c *grp
 	return status.Error(codes.Unavailable, "the response was lost")
 }
 
-// connect returns n as a driver reaches it. formatExisting is -format-existing=ntfs.
-func connect(t *testing.T, n *simnode.Node, w way, formatExisting bool) proxy {
+// connect returns n as a driver reaches it. formatExisting is -format-existing=ntfs, and dirs
+// are further directories of -working-dir.
+func connect(t *testing.T, n *simnode.Node, w way, formatExisting bool, dirs ...string) proxy {
 	t.Helper()
 	if w.apis == nil {
 		return proxy{disk: n.Disk(), volume: n.Volume(), files: n.Filesystem(), smb: n.SMB()}
 	}
 	s := serve.Start(t, n, func(c *serve.Config) {
 		c.APIs = w.apis
-		c.WorkingDirs = []string{`C:\var\lib\kubelet`, discovery}
+		c.WorkingDirs = append([]string{`C:\var\lib\kubelet`, discovery}, dirs...)
 		c.FormatExisting = formatExisting
 	})
 	p := proxy{lost: &loss{skip: -1}, pipePath: s.PipePath, restart: s.Restart}

@@ -65,7 +65,23 @@ func (v volumeAPI) GetDiskNumberFromVolumeID(volumeID string) (uint32, error) {
 	return es[0].Disk, nil
 }
 
-// GetVolumeIDFromTargetPath implements [HostAPI]. It follows a link to a mount point. It
+// unshared returns an error if a part of the volume is in use as a volume of its own: a link
+// in a working directory leads below its root. The local static provisioner can have several
+// volumes on a disk, which are directories.
+func (v volumeAPI) unshared(volumeID string) error {
+	link, err := winfs.LinkBelow(v.host.Ctx, v.host.Node, volumeID)
+	if err != nil {
+		// The kind of err, such as not found, is not the kind of this error.
+		return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, hosterr.HintOf(err), "cannot find out whether a part of it is in use as another volume, so it was not formatted: %v", err)
+	}
+	if link != "" {
+		return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "remove the files of the volume that was released, instead of formatting all of them; if the link is of no use, remove it",
+			"link %s leads to a part of it, which would be lost, so it was not formatted", hosterr.Quote(link))
+	}
+	return nil
+}
+
+// GetVolumeIDFromTargetPath implements [HostAPI]. It follows a link to the root of a volume. It
 // also returns the ID of a volume that no longer exists, so that it can be unmounted.
 //
 // The AWS EBS driver continues after an error only if the text contains one of two

@@ -343,6 +343,9 @@ func (v volumeAPI) formatted(volumeID, fs string) (bool, error) {
 			return err == nil, err
 		}
 		if v.host.Node.FormatExisting {
+			if err := v.unshared(volumeID); err != nil {
+				return false, err
+			}
 			v.host.Node.Log.Warn("Formatting an NTFS volume that is not empty", "volume", volumeID, "contains", name)
 			return false, nil
 		}

@@ -1,0 +1,4 @@
+package winfs
+
+// LinkBelowOf is LinkBelow with another number of entries that it looks at.
+var LinkBelowOf = linkBelow
