@@ -64,7 +64,7 @@ bench: build-windows-amd64 ## the daemon against bare gRPC, on sockets and, wher
 	@if hack/wine.sh built; then CSI_PROXY_WINE_LIMIT=1800 hack/wine.sh exec bin/windows-amd64/bench.exe; else echo 'make wine makes the Wine in which the named pipes are measured'; fi
 
 .PHONY: generate
-generate: ## write all generated files: code, reference pages, pictures, pages of evidence
+generate: ## write all generated files: code, the reference of the API and of flags, manifests
 	@$(GO) run ./hack/stages generate
 
 .PHONY: generate-api

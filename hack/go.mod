@@ -6,14 +6,12 @@ go 1.26.0
 replace (
 	github.com/kubernetes-csi/csi-proxy/client => ../client
 	github.com/kubernetes-csi/csi-proxy/v2 => ../
-	github.com/kubernetes-csi/csi-proxy/v2/test/published/script => ../test/published/script
 )
 
 require (
 	github.com/bufbuild/protocompile v0.14.1
 	github.com/kubernetes-csi/csi-proxy/client v1.3.0
 	github.com/kubernetes-csi/csi-proxy/v2 v2.0.0
-	github.com/kubernetes-csi/csi-proxy/v2/test/published/script v0.0.0
 	github.com/tc-hib/winres v0.2.1
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12

@@ -71,7 +71,6 @@ func TestScripts(t *testing.T) {
 		t.Skip("all tests of a machine share named pipes: run it on Linux, where each has its own sockets")
 	}
 	o := &observer{logged: map[string]int{}, counted: map[string]map[string]string{}}
-	t.Cleanup(func() { o.check(t) }) // after all scripts
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,

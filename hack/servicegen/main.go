@@ -27,8 +27,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
-
-	"github.com/kubernetes-csi/csi-proxy/v2/hack/internal/generated"
 )
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stderr)) }
@@ -48,7 +46,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	}
 	files, err := generate(ctx, *dir)
 	if err == nil {
-		err = generated.Sync(*dir, files, *check)
+		err = syncFiles(*dir, files, *check)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "servicegen: %v\n", err)

@@ -24,32 +24,29 @@ func labModule(ctx context.Context, r *report) error {
 	return moduleAlone(labDir, "-skip", gcepdTest)(ctx, r)
 }
 
-// gcepd runs the unmodified driver of GCE PD under Wine, after hack/wine.sh ran with the
-// command: build, which installs Wine, or built. More flags go to the test.
-func gcepd(command string, flags ...string) func(context.Context, *report) error {
-	return func(ctx context.Context, r *report) error {
-		_, reason, err := installWine(ctx, r, command)
-		if err != nil {
-			return err
-		}
-		if reason != "" {
-			r.skip("the driver of GCE PD under Wine", reason)
-			return nil
-		}
-		exe, err := buildGCEPD(ctx, r)
-		if err != nil {
-			return err
-		}
-		if err := r.command(ctx, ".", nil, "make", "build-host").Run(); err != nil {
-			return fmt.Errorf("make build-host: %w", err)
-		}
-		proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy-sim"))
-		if err != nil {
-			return err
-		}
-		env := []string{"GOWORK=off", "CSI_PROXY_GCEPD_BINARY=" + exe, "CSI_PROXY_SIM_BINARY=" + proxy}
-		return r.goTest(ctx, labDir, env, append([]string{"./gcepd", "-run", gcepdTest}, flags...)...)
+// gcepd runs the unmodified driver of GCE PD under Wine.
+func gcepd(ctx context.Context, r *report) error {
+	_, reason, err := installWine(ctx, r)
+	if err != nil {
+		return err
 	}
+	if reason != "" {
+		r.skip("the driver of GCE PD under Wine", reason)
+		return nil
+	}
+	exe, err := buildGCEPD(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := r.command(ctx, ".", nil, "make", "build-host").Run(); err != nil {
+		return fmt.Errorf("make build-host: %w", err)
+	}
+	proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy-sim"))
+	if err != nil {
+		return err
+	}
+	env := []string{"GOWORK=off", "CSI_PROXY_GCEPD_BINARY=" + exe, "CSI_PROXY_SIM_BINARY=" + proxy}
+	return r.goTest(ctx, labDir, env, "./gcepd", "-run", gcepdTest)
 }
 
 // buildGCEPD builds the driver for Windows, as its own Makefile does, which sets its

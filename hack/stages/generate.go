@@ -19,10 +19,8 @@ type generator struct {
 	budget     time.Duration
 	write      func(context.Context, *report) error
 
-	// check fails if a file is out of date. It is nil if a test of the stage unit
-	// compares the files, or for what needs Wine, the stage wine.
+	// check fails if a file is out of date. It is nil if a test of a module compares the files.
 	check func(context.Context, *report) error
-	slow  bool // the check is left out of make check
 }
 
 // generators returns them in the order in which they run: some use the code that earlier
@@ -50,41 +48,10 @@ func generators() []generator {
 			check: goRun("./hack/servicegen", "-check", "-dir", "internal/admin"),
 		},
 		{
-			name: "coverage", does: "docs/evidence/coverage.md, from the script of the published clients", budget: 10 * time.Second,
-			write: goRun("./hack/evidence"),
-			check: goRun("./hack/evidence", "-check"),
-		},
-		{
-			name: "sources", does: "docs/contract/sources.md, from the comments beside the errors of the emulated side", budget: 10 * time.Second,
-			write: goRun("./hack/sources"),
-			check: goRun("./hack/sources", "-check"),
-		},
-		{
-			name: "statuses", does: "docs/contract/statuses.md, from the table of internal/win32/filestatus", budget: 30 * time.Second,
-			write: goTool("test", "./internal/win32/emulated", "-run", "^TestStatusesPage$", "-update"),
-		},
-		{
 			name: "configuration", does: "docs/configuration.md, from the flags of csi-proxy and csi-proxy-sim", budget: 30 * time.Second,
 			write: func(ctx context.Context, r *report) error {
 				return r.goTest(ctx, "cmd", nil, "./internal/daemon", "-run", "^TestConfigurationPage$", "-update")
 			},
-		},
-		{
-			name: "incidents", does: "docs/evidence/incidents.md, from what csi-proxyctl, log and metrics say on broken nodes", budget: time.Minute,
-			write: func(ctx context.Context, r *report) error {
-				return r.goTest(ctx, "cmd", nil, "./csi-proxyctl", "-run", "^TestScripts$/^incidents$", "-update")
-			},
-		},
-		{
-			name: "screens", does: "docs/screens, from runs of csi-proxyctl", budget: 30 * time.Second,
-			write: goRun("./hack/screens"),
-			check: goRun("./hack/screens", "-check"),
-		},
-		{
-			name: "size", does: "docs/evidence/size.md, from a build of csi-proxy.exe", budget: time.Minute,
-			write: goRun("./hack/exesize"),
-			check: checkSize,
-			slow:  true,
 		},
 		{
 			name: "uses", does: "test/drivers/uses.txt, from the packages beside it", budget: time.Minute,
@@ -95,34 +62,6 @@ func generators() []generator {
 			write: func(ctx context.Context, r *report) error {
 				return r.goTest(ctx, deployDir, []string{"GOWORK=off"}, ".", "-run", "^TestManifestsAreOfTheChart$", "-update")
 			},
-		},
-		{
-			name: "content", does: "docs/evidence/content.md, from the kinds of content in internal/storage", budget: 30 * time.Second,
-			write: goUpdate("./images", "TestContentPage"),
-		},
-		{
-			name: "calls", does: "docs/evidence/calls.md, from the counts of operations on simulated nodes", budget: 30 * time.Second,
-			write: goUpdate("./cost", "TestCallsPage"),
-		},
-		{
-			name: "trace", does: "docs/evidence/trace.md, from a volume's life on the emulated node", budget: 30 * time.Second,
-			write: goUpdate("./wine/driver", "TestTracePage"),
-		},
-		{
-			name: "drivers", does: "docs/evidence/drivers.md, from the roads of public drivers over simulated nodes", budget: 2 * time.Minute,
-			write: goUpdate("./roads", "TestPage"),
-		},
-		{
-			name: "build-lists", does: "docs/evidence/build-lists.md, from builds of sample drivers; needs the module proxy", budget: 4 * time.Minute,
-			write: goUpdate("./buildlist", "TestBuildLists"),
-		},
-		{
-			name: "operations", does: operationsPage + ", from runs under Wine, if make wine has installed it", budget: 4 * time.Minute,
-			write: writeOperations,
-		},
-		{
-			name: "gcepd", does: "docs/evidence/gcepd.md, from a run of GCE PD's driver under Wine, if make wine has installed it", budget: 5 * time.Minute,
-			write: gcepd("built", "-update"),
 		},
 	}
 }
@@ -136,28 +75,26 @@ func generate(some []generator) []stage {
 	return stages
 }
 
-// checkGenerated returns a stage's run that fails on a generated file that is out of
-// date, and on a go.mod file that is not tidy.
-func checkGenerated(all bool) func(context.Context, *report) error {
-	return func(ctx context.Context, r *report) error {
-		var errs []error
-		for _, g := range generators() {
-			if g.check == nil || g.slow && !all {
-				continue
-			}
-			if err := g.check(ctx, r); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w; run make generate", g.name, err))
-			}
+// checkGenerated fails on a generated file that is out of date, and on a go.mod file that is
+// not tidy.
+func checkGenerated(ctx context.Context, r *report) error {
+	var errs []error
+	for _, g := range generators() {
+		if g.check == nil {
+			continue
 		}
-		published, err := publishedModules()
-		if err != nil {
-			return err
+		if err := g.check(ctx, r); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w; run make generate", g.name, err))
 		}
-		for _, m := range slices.Concat(modules[:], published, []string{externalDir, exampleDir, driversDir, labDir, deployDir, releaseDir, toolsDir}) {
-			errs = append(errs, r.tidy(ctx, m, "go.mod"))
-		}
-		return errors.Join(append(errs, r.tidy(ctx, driversDir, "published.mod"), r.tidy(ctx, exampleDir, nextCSI))...)
 	}
+	published, err := publishedModules()
+	if err != nil {
+		return err
+	}
+	for _, m := range slices.Concat(modules[:], published, []string{externalDir, exampleDir, driversDir, labDir, deployDir, releaseDir, toolsDir}) {
+		errs = append(errs, r.tidy(ctx, m, "go.mod"))
+	}
+	return errors.Join(append(errs, r.tidy(ctx, driversDir, "published.mod"), r.tidy(ctx, exampleDir, nextCSI))...)
 }
 
 // goTool returns a function that runs the go command in the project's directory.
@@ -181,24 +118,6 @@ func goUpdate(pkg, test string) func(context.Context, *report) error {
 	return func(ctx context.Context, r *report) error {
 		return r.goTest(ctx, "test", nil, pkg, "-run", "^"+test+"$", "-update")
 	}
-}
-
-// checkSize compares the page of sizes, which depend on the version of Go.
-func checkSize(ctx context.Context, r *report) error {
-	const page = "docs/evidence/size.md"
-	version, err := exec.CommandContext(ctx, "go", "env", "GOVERSION").Output()
-	if err != nil {
-		return fmt.Errorf("go env: %w", err)
-	}
-	text, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	if by := "built by " + strings.TrimSpace(string(version)) + " "; !strings.Contains(string(text), by) {
-		r.skip(page, "it was written with another version of Go than "+strings.TrimSpace(string(version)))
-		return nil
-	}
-	return goRun("./hack/exesize", "-check")(ctx, r)
 }
 
 // checkSyscalls compares zsyscall_windows.go with what mkwinsyscall prints for all

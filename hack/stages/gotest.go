@@ -133,21 +133,16 @@ func (r *report) died(pkg string, output map[string][]string) {
 	}
 }
 
-// Attributes that tests set.
-const (
-	measured  = "measured"  // a number to show
-	operation = "operation" // what was verified: "on|operation|Win32 calls"
-)
+// measured is the attribute with which a test shows a number.
+const measured = "measured"
 
 func (r *report) attr(e event) {
+	if e.Key != measured {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch e.Key {
-	case measured:
-		r.logf("  %s: %s", e.Test, e.Value)
-	case operation:
-		r.operations = append(r.operations, e.Value)
-	}
+	r.logf("  %s: %s", e.Test, e.Value)
 }
 
 func (r *report) ended(e event, key string, parent bool, output []string) {

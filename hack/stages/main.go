@@ -31,8 +31,7 @@ func lists() map[string][]stage {
 	setup := stage{"setup", "install the Debian packages that tests use", 3 * time.Minute, installPackages}
 	images := stage{"images", "download the disk images that Windows wrote, of Debian's source packages, once", time.Minute, getImages}
 	tools := stage{"tools", "build staticcheck, deadcode, govulncheck and actionlint in the versions of hack/tools", 2 * time.Minute, buildTools}
-	generated := stage{"generated", "generated files are up to date, and go.mod files tidy", 3 * time.Minute, checkGenerated(true)}
-	generatedQuick := stage{"generated", generated.does, 2 * time.Minute, checkGenerated(false)}
+	generated := stage{"generated", "generated files are up to date, and go.mod files tidy", 2 * time.Minute, checkGenerated}
 	format := stage{"format", "gofmt of every Go file", 10 * time.Second, checkFormat}
 	vet := stage{"vet", "go vet of the workspace, for linux and windows, amd64 and arm64, and of the modules external, example and lab", 5 * time.Minute, vetAll}
 	static := stage{"staticcheck", "staticcheck of every module, for linux and windows", 3 * time.Minute, staticcheck}
@@ -54,7 +53,7 @@ func lists() map[string][]stage {
 	published := stage{"published", "the published client modules call our daemon, each in its own process", 2 * time.Minute, publishedClients}
 	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, disks by a driver, and the example driver; installs Wine once (root, Debian)", 12 * time.Minute, wineTests}
 	lab := stage{"lab", "Windows drivers under Wine, on a simulated node", 3 * time.Minute, labModule}
-	gce := stage{"gcepd", "a public driver, GCE PD, under Wine: csi-sanity, volumes, beta versions, a kill; downloads it once", 5 * time.Minute, gcepd("build")}
+	gce := stage{"gcepd", "a public driver, GCE PD, under Wine: csi-sanity, volumes, beta versions, a kill; downloads it once", 5 * time.Minute, gcepd}
 	kill := stage{"kill", "the daemon is killed 200 times during calls, and what it has confirmed is still there; and 100 times while it logs", 2 * time.Minute, killTests(200)}
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
 	worlds := stage{"worlds", "the contract, the kills at every call and the changes between calls, in each world of the simulated node", 4 * time.Hour, allWorlds}
@@ -65,7 +64,7 @@ func lists() map[string][]stage {
 	flood := stage{"flood", "a minute of callers, broken connections and failing Win32 calls on the daemon that was built", 90 * time.Second, floodDaemon}
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
-		"check":        {format, generatedQuick, vet, unitQuick},
+		"check":        {format, generated, vet, unitQuick},
 		"test":         {setup, images, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, example, drivers, deploy, release, race, fuzz, build, published, flood, kill, wine, lab, gce, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
@@ -115,9 +114,8 @@ type report struct {
 	mu   sync.Mutex // held while a test is counted
 	done []result
 
-	operations []string // attributes of test/wine's TestOperations
-	start      time.Time
-	cur        *result
+	start time.Time
+	cur   *result
 }
 
 type result struct {

@@ -391,7 +391,7 @@ func buildAll(ctx context.Context, r *report) error {
 			}
 			r.logf("%6.1f MB  %s", float64(info.Size())/1e6, path)
 			if dir != "" && info.Size() > limit {
-				return fmt.Errorf("%s has %d bytes, want at most %d; docs/evidence/size.md, by make generate, shows which modules they belong to", path, info.Size(), limit)
+				return fmt.Errorf("%s has %d bytes, want at most %d; go tool nm -size -sort=size of a build without -s shows what takes the room", path, info.Size(), limit)
 			}
 			r.pass()
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -26,11 +25,10 @@ type wine struct {
 	env    []string
 }
 
-// installWine calls hack/wine.sh with the command build, which installs Wine if it is
-// missing, or built, which does not. If this machine cannot have Wine, or does not have it,
-// it returns the reason.
-func installWine(ctx context.Context, r *report, command string) (script, reason string, err error) {
-	return install(ctx, r, "wine", command)
+// installWine installs Wine if it is missing. If this machine cannot have it, it returns the
+// reason.
+func installWine(ctx context.Context, r *report) (script, reason string, err error) {
+	return install(ctx, r, "wine", "build")
 }
 
 // getImages downloads the disk images for test/images, unless they are there.
@@ -64,14 +62,14 @@ func install(ctx context.Context, r *report, name, command string) (script, reas
 	return script, "", nil
 }
 
-// newWine calls installWine with command and then builds the programs for Windows. It
+// newWine calls installWine and then builds the programs for Windows. It
 // returns nil and the reason if there is no Wine.
-func newWine(ctx context.Context, r *report, command string) (w *wine, reason string, err error) {
+func newWine(ctx context.Context, r *report) (w *wine, reason string, err error) {
 	root, err := filepath.Abs(".")
 	if err != nil {
 		return nil, "", err
 	}
-	script, reason, err := installWine(ctx, r, command)
+	script, reason, err := installWine(ctx, r)
 	if err != nil || reason != "" {
 		return nil, reason, err
 	}
@@ -100,7 +98,7 @@ const mingw = "x86_64-w64-mingw32-gcc"
 // wineTests runs the Windows build under Wine: tests of Windows programs (test/wine), the
 // published clients over named pipes, and tests of our packages that depend on Windows.
 func wineTests(ctx context.Context, r *report) error {
-	w, reason, err := newWine(ctx, r, "build")
+	w, reason, err := newWine(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -108,9 +106,7 @@ func wineTests(ctx context.Context, r *report) error {
 		r.skip("all of the Windows build under Wine", reason)
 		return nil
 	}
-	r.operations = nil
 	errs := []error{
-		r.goTest(ctx, "test", nil, "-run", "^TestOperations$", "./wine"), // over the emulated node
 		w.test(ctx, "test", nil, "./wine", "./windows"),
 		w.test(ctx, ".", nil, "./internal/win32/native/...", "./internal/apiserver",
 			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/winpath", "./pkg/simnode/...", "./pkg/remote", "./pkg/conformance"),
@@ -129,7 +125,6 @@ func wineTests(ctx context.Context, r *report) error {
 
 	if !have(mingw) {
 		const why = "it needs " + mingw
-		r.skip("whether "+operationsPage+" is up to date", why)
 		r.skip("disks and volumes of the model under Wine", why)
 		r.skip("the race detector in a Windows build", why)
 		return errors.Join(errs...)
@@ -141,9 +136,6 @@ func wineTests(ctx context.Context, r *report) error {
 	errs = append(errs,
 		w.test(ctx, "test", driver, "./wine/driver"),
 		w.test(ctx, "test", driver, "-run", "WithDriver$", "./wine"))
-	if errors.Join(errs...) == nil {
-		errs = append(errs, r.checkOperations())
-	}
 	race := []string{"CGO_ENABLED=1", "CC=" + mingw}
 	return errors.Join(append(errs,
 		// TestThousandCalls measures memory, and the race detector takes some for each call.
@@ -160,39 +152,6 @@ func (w *wine) exampleDriver(ctx context.Context, env []string) error {
 		return fmt.Errorf("build %s: %w", exampleDir, err)
 	}
 	return w.test(ctx, exampleDir, append(env[:len(env):len(env)], "CSI_DRIVER_EXE="+onDriveZ(exe)), "-run", "^Test(Sanity|Story)$", "./driver")
-}
-
-// writeOperations runs the tests that record operations, and writes their page.
-func writeOperations(ctx context.Context, r *report) error {
-	if !have(mingw) {
-		r.skip(operationsPage, "it needs "+mingw)
-		return nil
-	}
-	w, reason, err := newWine(ctx, r, "built")
-	if err != nil {
-		return err
-	}
-	if w == nil {
-		r.skip(operationsPage, reason)
-		return nil
-	}
-	driver, err := w.buildDriver(ctx)
-	if err != nil {
-		return err
-	}
-	r.operations = nil
-	if err := errors.Join(
-		r.goTest(ctx, "test", nil, "-run", "^TestOperations$", "./wine"),
-		w.test(ctx, "test", nil, "-run", "^TestOperations$", "./wine"),
-		w.test(ctx, "test", driver, "-run", "^TestOperationsWithDriver$", "./wine"),
-	); err != nil {
-		return err
-	}
-	windows, err := reportsOfWindows()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(operationsPage, []byte(operationsTable(append(r.operations, windows...))), 0o644)
 }
 
 // buildDriver builds the driver of test/wine/driver and its DLLs, and returns the
@@ -216,93 +175,4 @@ func (w *wine) buildDriver(ctx context.Context) ([]string, error) {
 	w.r.pass()
 	// Wine has two of the DLLs, but only stubs of the functions that ours have.
 	return []string{"CSI_PROXY_WINE_DRIVER=" + onDriveZ(to), "WINEDLLOVERRIDES=cfgmgr32,netapi32=n"}, nil
-}
-
-// operationsPage is made from the records of tests.
-const operationsPage = "docs/evidence/operations.md"
-
-// reportsOfWindows returns records of the operations that passed on Windows: in the reports
-// that csi-proxy-verify import put beside the page.
-func reportsOfWindows() ([]string, error) {
-	files, err := filepath.Glob("docs/evidence/windows/*.json")
-	if err != nil {
-		return nil, err
-	}
-	var records []string
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		var report struct {
-			Results []struct{ Section, Name, Verdict string }
-		}
-		if err := json.Unmarshal(text, &report); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		for _, r := range report.Results {
-			if strings.HasPrefix(r.Section, "operations-") && r.Verdict == "ok" {
-				records = append(records, "Windows|"+r.Name)
-			}
-		}
-	}
-	return records, nil
-}
-
-// checkOperations compares the page with what the tests recorded in this run.
-func (r *report) checkOperations() error {
-	windows, err := reportsOfWindows()
-	if err != nil {
-		return err
-	}
-	page := operationsTable(append(r.operations, windows...))
-	have, err := os.ReadFile(operationsPage)
-	if err != nil || string(have) != page {
-		recorded := filepath.Join("bin", filepath.Base(operationsPage))
-		if err := os.WriteFile(recorded, []byte(page), 0o644); err != nil {
-			return err
-		}
-		return fmt.Errorf("%s is out of date: run make generate, or cp %s %s", operationsPage, recorded, operationsPage)
-	}
-	r.pass()
-	return nil
-}
-
-// operationsTable returns the page for records.
-func operationsTable(records []string) string {
-	type row struct {
-		calls string
-		on    map[string]bool
-	}
-	var names []string
-	rows := map[string]*row{}
-	for _, record := range records {
-		on, rest, _ := strings.Cut(record, "|")
-		name, calls, _ := strings.Cut(rest, "|")
-		if rows[name] == nil {
-			rows[name] = &row{calls: calls, on: map[string]bool{}}
-			names = append(names, name)
-		}
-		rows[name].on[on] = true
-	}
-	yes := map[bool]string{true: "yes", false: "–"}
-	var b strings.Builder
-	b.WriteString("<!-- Code generated by make generate from the records of TestOperations in test/wine. DO NOT EDIT. -->\n\n" +
-		"# Which operation was verified on what\n\n" +
-		"One call of each, with its answer checked. The Win32 calls are those that succeeded\n" +
-		"over the emulated node, as package win32 names them. Wine is a second opinion on what\n" +
-		"Windows does, and no more; [verification](verification.md) says what it cannot show.\n" +
-		"\"Wine + driver\" is our native code, through Wine's own calls, against our model of\n" +
-		"disks and volumes: no second opinion on those. The stage wine of `make test` fails if\n" +
-		"this page is not current.\n\n" +
-		"| operation | Win32 calls | emulated | Wine 10 | Wine + driver | Windows |\n|---|---|:---:|:---:|:---:|:---:|\n")
-	for _, name := range names {
-		windows := "not yet"
-		if rows[name].on["Windows"] {
-			windows = "yes"
-		}
-		on := rows[name].on
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, rows[name].calls, yes[on["emulated"]], yes[on["Wine"]], yes[on["Wine + driver"]], windows)
-	}
-	return b.String()
 }

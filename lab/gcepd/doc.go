@@ -5,6 +5,5 @@
 //
 // The tests run csi-sanity, stories of volumes, the fall back to beta versions, and a kill
 // of CSI Proxy during a format. Each spec that fails is in a table with the reason; a spec
-// that fails unexpectedly fails the test, and so does one that passes unexpectedly. The
-// results are a page of evidence.
+// that fails unexpectedly fails the test, and so does one that passes unexpectedly.
 package gcepd

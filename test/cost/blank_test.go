@@ -19,13 +19,13 @@ const perVolume = 4
 // blankOperations are about a disk without a partition table.
 func blankOperations() []operation {
 	return []operation{
-		{name: "ListVolumesOnDisk", perDisk: perVolume, run: func(ctx context.Context, w *world) error {
+		{name: "ListVolumesOnDisk", calls: 17, perDisk: perVolume, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: blank}))
 		}},
-		{name: "SetDiskState, offline", perDisk: perVolume, run: func(ctx context.Context, w *world) error {
+		{name: "SetDiskState, offline", calls: 50, perDisk: perVolume, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: blank}))
 		}},
-		{name: "DisconnectTarget", perDisk: perVolume, before: connectTarget, run: disconnect},
+		{name: "DisconnectTarget", calls: 50, perDisk: perVolume, before: connectTarget, run: disconnect},
 	}
 }
 

@@ -22,7 +22,7 @@ func cloneOperations() []operation {
 		return err2(w.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: w.last, IsOnline: true}))
 	}
 	return []operation{
-		{name: "SetDiskState, online, refused", perDisk: perTwin, run: func(ctx context.Context, w *world) error {
+		{name: "SetDiskState, online, refused", calls: 25, perDisk: perTwin, run: func(ctx context.Context, w *world) error {
 			w.node.KeepReadOnly = true
 			defer func() { w.node.KeepReadOnly = false }()
 			if err := online(ctx, w); !errors.Is(err, hosterr.ErrFailedPrecondition) {
@@ -30,7 +30,7 @@ func cloneOperations() []operation {
 			}
 			return nil
 		}},
-		{name: "SetDiskState, online", perDisk: perTwin, run: online},
+		{name: "SetDiskState, online", calls: 110, perDisk: perTwin, run: online},
 	}
 }
 

@@ -21,9 +21,9 @@ func shareOperations() []operation {
 			RemotePath: remote, LocalPath: w.deep + `\share`, Username: "csi", Password: "csi"}))
 	}
 	return []operation{
-		{name: "NewSMBGlobalMapping", run: mapping},
-		{name: "NewSMBGlobalMapping, again", run: mapping},
-		{name: "RemoveSMBGlobalMapping", run: func(ctx context.Context, w *world) error {
+		{name: "NewSMBGlobalMapping", calls: 25, run: mapping},
+		{name: "NewSMBGlobalMapping, again", calls: 11, run: mapping},
+		{name: "RemoveSMBGlobalMapping", calls: 4, run: func(ctx context.Context, w *world) error {
 			return err2(w.SMB.RemoveSMBGlobalMapping(ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote}))
 		}},
 	}

@@ -14,10 +14,6 @@
 // once, in the wrong order, and over restarts of Windows; lost responses are combined
 // with restarts. A driver of disks and one of shares also meet a restart together.
 //
-// options_test.go takes each driver through worlds in which Windows behaves in other ways,
-// and writes docs/evidence/worlds.md.
-//
-// docs/evidence/drivers.md is generated from the first two, by
-//
-//	go test ./test/roads -run TestPage -update
+// results_test.go has what each road notes, and why the driver does so. options_test.go takes
+// each driver through worlds in which Windows behaves in other ways.
 package roads

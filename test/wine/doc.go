@@ -9,6 +9,5 @@
 // access rights, has no reparse points, and its disks support no control codes.
 //
 // TestOperations runs on any system, over the emulated node where there is no
-// Windows. Its records and those of TestOperationsWithDriver (package driver) are
-// the source of docs/evidence/operations.md.
+// Windows.
 package wine

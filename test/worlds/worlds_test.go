@@ -76,17 +76,6 @@ func TestLogNamesOptions(t *testing.T) {
 	}
 }
 
-// The questions are those of the audit, and each has an answer.
-func TestAnswers(t *testing.T) {
-	text := worlds.Answers()
-	if strings.Contains(text, "? |  |  |") {
-		t.Errorf("a question has no answer:\n%s", text)
-	}
-	if n := strings.Count(text, "\n| 3"); !strings.Contains(text, "\n| 33 |") || n != 5 {
-		t.Errorf("want 33 questions:\n%s", text)
-	}
-}
-
 // allWorlds is the variable with which the whole contract runs in each world, as make soak
 // does.
 const allWorlds = "CSI_PROXY_ALL_WORLDS"

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,9 +14,8 @@ import (
 
 // Places of a clone of the repository.
 const (
-	reportsDir     = "docs/evidence/windows"
-	answersPage    = "docs/evidence/windows.md"
-	operationsPage = "docs/evidence/operations.md"
+	reportsDir  = "docs/evidence/windows"
+	answersPage = "docs/evidence/windows.md"
 )
 
 // The answers are between these lines of their page.
@@ -26,8 +24,8 @@ const (
 	answersEnd   = "<!-- end of answers -->\n"
 )
 
-// importReports copies reports into the clone in root, and writes the columns about
-// Windows of its pages from all reports that it has.
+// importReports copies reports into the clone in root, and writes the answers of Windows on
+// its page from all reports that it has.
 func importReports(root string, files []string) error {
 	for _, file := range files {
 		r, err := readReport(file)
@@ -57,9 +55,16 @@ func importReports(root string, files []string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		rewrite(filepath.Join(root, answersPage), func(page string) (string, error) { return withAnswers(page, reports) }),
-		rewrite(filepath.Join(root, operationsPage), func(page string) (string, error) { return withOperations(page, reports), nil }))
+	page := filepath.Join(root, answersPage)
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	changed, err := withAnswers(string(text), reports)
+	if err != nil {
+		return fmt.Errorf("%s: %w", page, err)
+	}
+	return os.WriteFile(page, []byte(changed), 0o644)
 }
 
 func readReport(file string) (report, error) {
@@ -95,18 +100,6 @@ func imported(root string) ([]report, error) {
 	}
 	slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.on(), b.on()) })
 	return all, nil
-}
-
-func rewrite(file string, change func(string) (string, error)) error {
-	page, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	changed, err := change(string(page))
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return os.WriteFile(file, []byte(changed), 0o644)
 }
 
 // withAnswers returns the page with the table of questions and answers.
@@ -148,8 +141,28 @@ func answers(reports []report) string {
 		}
 		b.WriteString("\n")
 	}
+	for _, r := range reports {
+		fmt.Fprintf(&b, "\n%s: %s.\n", r.on(), r.operations())
+	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// operations returns how many operations passed on a Windows, and which did not.
+func (r report) operations() string {
+	all, missed := 0, []string(nil)
+	for _, res := range r.Results {
+		if strings.HasPrefix(res.Section, operationsPrefix) {
+			all++
+			if res.Verdict != passed {
+				missed = append(missed, res.Name)
+			}
+		}
+	}
+	if missed == nil {
+		return fmt.Sprintf("%d operations passed, all that were run", all)
+	}
+	return fmt.Sprintf("%d of %d operations passed, not %s", all-len(missed), all, strings.Join(missed, ", "))
 }
 
 // allQuestions are those of a run, and then those about a restart.
@@ -173,23 +186,4 @@ func (r report) answer(question string) string {
 		}
 	}
 	return "not asked"
-}
-
-// operationRow is a row of the page of operations: its last column is about Windows.
-var operationRow = regexp.MustCompile(`(?m)^\| ([^|]+) \|(.*)\| (?:not yet|yes) \|$`)
-
-// withOperations returns the page with the operations that passed on Windows.
-func withOperations(page string, reports []report) string {
-	return operationRow.ReplaceAllStringFunc(page, func(row string) string {
-		m := operationRow.FindStringSubmatch(row)
-		seen := "not yet"
-		for _, r := range reports {
-			if slices.ContainsFunc(r.Results, func(res result) bool {
-				return strings.HasPrefix(res.Section, operationsPrefix) && res.Name == m[1] && res.Verdict == passed
-			}) {
-				seen = "yes"
-			}
-		}
-		return fmt.Sprintf("| %s |%s| %s |", m[1], m[2], seen)
-	})
 }

@@ -45,7 +45,7 @@ func sections(o options) []section {
 	}
 	all := []section{
 		{questionsSection, "asks the questions below", runQuestions},
-		{statusesSection, "asks for the status of each row of docs/contract/statuses.md", runStatuses},
+		{statusesSection, "asks for the status of each file call that specifications define", runStatuses},
 		{"pipes", "serves every version of the API on pipes of its own, and calls some through clients", runPipes},
 	}
 	all = append(all, section{"service", "installs this program as the service csi-proxy-verify-service, which serves pipes of its own, and stops, kills and removes it", runService})

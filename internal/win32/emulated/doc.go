@@ -8,8 +8,7 @@
 // a run on Windows. Each refusal, and each answer of a call that succeeds, has a label, a
 // comment such as "Source: document, CreateFileW", which says who says so: Windows printed
 // it, Microsoft's code, a document of Microsoft, a specification, another program, or
-// inference. hack/sources describes the labels and collects them in
-// docs/contract/sources.md. An unknown call, path or control code is refused as Windows
+// inference. test/rules describes the labels and fails without one. An unknown call, path or control code is refused as Windows
 // refuses unknown ones; it never succeeds.
 //
 // # What it models

@@ -1,6 +1,4 @@
-// Package generated keeps generated files that are checked in: a generator either
-// writes them, or checks that they are what it would write.
-package generated
+package main
 
 import (
 	"bytes"
@@ -12,9 +10,9 @@ import (
 	"strings"
 )
 
-// Sync writes files below root, by their slash-separated paths. With check it writes
+// syncFiles writes files below root, by their slash-separated paths. With check it writes
 // nothing, and fails with the names of those that are missing or differ.
-func Sync(root string, files map[string][]byte, check bool) error {
+func syncFiles(root string, files map[string][]byte, check bool) error {
 	var differ []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		file := filepath.Join(root, filepath.FromSlash(name))

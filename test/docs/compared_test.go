@@ -1,4 +1,4 @@
-package main
+package docs
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/test/published/script"
+	calls "github.com/kubernetes-csi/csi-proxy/v2/test/published/script"
 )
 
 const (
@@ -23,8 +23,8 @@ const (
 )
 
 var (
-	row   = regexp.MustCompile(`^\| D(\d+) \|(.*)\|$`)
-	named = regexp.MustCompile("^`([\\w./-]+) ((?:Test|Fuzz|Example)\\w+)(?:/([^`]+))?`$")
+	defectRow = regexp.MustCompile(`^\| D(\d+) \|(.*)\|$`)
+	namedTest = regexp.MustCompile("^`([\\w./-]+) ((?:Test|Fuzz|Example)\\w+)(?:/([^`]+))?`$")
 )
 
 // The page stays true when tests are renamed.
@@ -36,7 +36,7 @@ func TestNamedTestsExist(t *testing.T) {
 	tests := readTests(t)
 	rows := map[int]bool{}
 	for line := range strings.Lines(string(text)) {
-		m := row.FindStringSubmatch(strings.TrimSpace(line))
+		m := defectRow.FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
 			if strings.HasPrefix(line, "| D") {
 				t.Errorf("row not understood: %s", line)
@@ -71,7 +71,7 @@ func shown(cell string, tests map[string]*testDir) error {
 		return fmt.Errorf("%q is not a list of tests", cell)
 	}
 	for _, name := range quoted.FindAllString(cell, -1) {
-		m := named.FindStringSubmatch(name)
+		m := namedTest.FindStringSubmatch(name)
 		if m == nil {
 			return fmt.Errorf("%s: want `directory TestName` or `directory TestName/case`", name)
 		}
@@ -95,11 +95,11 @@ func shown(cell string, tests map[string]*testDir) error {
 
 // sectionExists reports whether the script has a section, named like "disk/v1/title".
 func sectionExists(name string) bool {
-	sections, err := script.Sections()
+	sections, err := calls.Sections()
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(sections, func(s script.Section) bool {
+	return slices.ContainsFunc(sections, func(s calls.Section) bool {
 		api, ok := strings.CutSuffix(name, "/"+s.Title)
 		return ok && slices.Contains(s.APIs, api)
 	})

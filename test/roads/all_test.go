@@ -1,0 +1,198 @@
+package roads
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// maxCalls bounds the responses that are lost one after the other. No step has so many calls.
+const maxCalls = 40
+
+func (w world) fits(d driver) bool { return d.volume == nil && w.shares || d.volume != nil && w.blocks }
+
+// Every driver takes the road in every way and world: alone, beside another one, with each
+// response lost once, and in the wrong order.
+func TestRoads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("about 400 roads: run without -short")
+	}
+	var alone sync.Map // results of roads, by driver, way and world
+	t.Run("roads", func(t *testing.T) {
+		for _, d := range drivers() {
+			for _, w := range d.ways {
+				for _, world := range roadWorlds() {
+					if !world.fits(d) {
+						continue
+					}
+					t.Run(d.name+", "+w.name+", "+world.name, func(t *testing.T) {
+						t.Parallel()
+						notes := walk(t, d, w, world)
+						alone.Store(road{d.name, w.name, world.name}, notes)
+						hold(t, roadResults, d, w, world.name, notes)
+					})
+				}
+			}
+		}
+	})
+	t.Run("two drivers", func(t *testing.T) {
+		for _, p := range pairs() {
+			t.Run(p.blocks.driver.name+", "+p.shares.driver.name+", "+p.blocks.way.name, func(t *testing.T) {
+				t.Parallel()
+				for j, disks := range p.disks {
+					mappings := p.mappings[j]
+					onDisk, onShare := together(t, p.blocks, p.shares, disks, mappings)
+					for _, r := range []struct {
+						of    party
+						world world
+						have  string
+					}{{p.blocks, disks, onDisk}, {p.shares, mappings, onShare}} {
+						if want, _ := alone.Load(road{r.of.driver.name, r.of.way.name, r.world.name}); r.have != want {
+							t.Errorf("%s, %s: %s: %s\nwant, as alone, %s", disks.name, mappings.name, r.of.driver.name, r.have, want)
+						}
+					}
+				}
+			})
+		}
+	})
+	t.Run("lost responses", func(t *testing.T) {
+		for _, d := range drivers() {
+			for _, w := range d.ways {
+				for _, world := range worldsOfLosses() {
+					if w.apis == nil || !world.fits(d) {
+						continue
+					}
+					t.Run(d.name+", "+w.name+", "+world.name, func(t *testing.T) {
+						t.Parallel()
+						hold(t, lossResults, d, w, world.name, lose(t, d, w, world))
+					})
+				}
+			}
+		}
+	})
+	t.Run("wrong order", func(t *testing.T) {
+		for _, d := range drivers() {
+			for _, w := range d.ways {
+				t.Run(d.name+", "+w.name, func(t *testing.T) {
+					t.Parallel()
+					hold(t, orderResults, d, w, "", wrongOrder(t, d, w))
+				})
+			}
+		}
+	})
+	t.Run("identities", func(t *testing.T) {
+		for _, p := range presets() {
+			t.Run(p.driver.name+", "+p.name+", "+p.way.name, func(t *testing.T) {
+				t.Parallel()
+				identify(t, p)
+			})
+		}
+	})
+}
+
+// road names a road alone.
+type road struct{ driver, way, world string }
+
+// worldsOfLosses are a world without a restart, and the worst with one.
+func worldsOfLosses() []world {
+	return slices.DeleteFunc(roadWorlds(), func(w world) bool {
+		return !slices.Contains([]string{"as attached", "restart, other disk numbers", "restart, other numbers and offline", "restart, mappings disconnected", "restart, mappings work unseen"}, w.name)
+	})
+}
+
+// A pair is two drivers of one node, and the worlds that they meet together.
+type pair struct {
+	blocks, shares  party
+	disks, mappings []world
+}
+
+// pairs are all pairs of a driver of disks and one of shares that use versions of the same
+// age. Three pairs, one after the other, meet every combination of the worlds.
+func pairs() []pair {
+	var blocks, shares []party
+	for _, d := range drivers() {
+		for _, w := range d.ways {
+			if d.volume != nil {
+				blocks = append(blocks, party{d, w})
+			} else {
+				shares = append(shares, party{d, w})
+			}
+		}
+	}
+	var disks, mappings []world
+	for _, w := range roadWorlds() {
+		switch {
+		case w.event != nil && w.blocks:
+			disks = append(disks, w)
+		case w.event != nil && w.shares:
+			mappings = append(mappings, w)
+		}
+	}
+	var all []pair
+	for _, b := range blocks {
+		for _, s := range shares {
+			if b.way.apis != nil && b.way.name != s.way.name {
+				continue
+			}
+			shift := len(all) % len(mappings)
+			all = append(all, pair{b, s, disks, slices.Concat(mappings[shift:], mappings[:shift])})
+		}
+	}
+	return all
+}
+
+// lose loses each response once, and returns what the road notes that it does not note
+// without a loss.
+func lose(t *testing.T, d driver, w way, world world) string {
+	usual := strings.Split(walk(t, d, w, world), "; ")
+	var notes []string
+	for skip := range maxCalls {
+		got, hit := walkWithLoss(t, d, w, world, skip)
+		if !hit {
+			if notes == nil {
+				return complete
+			}
+			return strings.Join(notes, "; ")
+		}
+		for _, n := range got {
+			bare, _, _ := strings.Cut(n, " (response to")
+			if !slices.Contains(usual, bare) && !slices.Contains(notes, n) {
+				notes = append(notes, n)
+			}
+		}
+	}
+	t.Fatalf("%s, %s: a step has more than %d calls", d.name, w.name, maxCalls)
+	return ""
+}
+
+func identify(t *testing.T, p preset) {
+	t.Helper()
+	d := p.driver
+	d.volume, d.prepare = nil, nil
+	v := arrive(t, d, p.way, world{})
+	var want uint32
+	for i := 1; i <= 3; i++ {
+		add := p.disk(i)
+		add.Size = gib
+		info, err := v.node.AttachDisk(add)
+		if err == nil {
+			err = v.node.AwaitDisk(info.Number)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 2 {
+			want = info.Number
+		}
+	}
+	n, found, err := p.find(v)
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case found && n != want:
+		t.Errorf("%s, %s: found disk %d, want %d", p.driver.name, p.name, n, want)
+	case found != (p.says == ""):
+		t.Errorf("%s, %s: found = %t, although %q", p.driver.name, p.name, found, p.says)
+	}
+}
