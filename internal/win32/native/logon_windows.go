@@ -68,9 +68,11 @@ func networkLogon(c win32.Credentials) (token windows.Token, err error) {
 	if err != nil {
 		return 0, err
 	}
-	domain, err := wide(c.Domain)
-	if err != nil {
-		return 0, err
+	var domain *uint16 // NULL for user@domain, as the function's page requires
+	if c.Domain != "" || !strings.Contains(c.User, "@") {
+		if domain, err = wide(c.Domain); err != nil {
+			return 0, err
+		}
 	}
 	password := append(win32.UTF16(text), 0)
 	defer clear(password)

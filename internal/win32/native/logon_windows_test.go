@@ -10,7 +10,7 @@ import (
 // anything: what is checked is that nothing succeeds and that no input panics.
 func TestLogonToServerWithoutServer(t *testing.T) {
 	api := &API{}
-	for _, c := range []win32.Credentials{{}, {User: "ann", Password: win32.NewSecret("for-tests")}, {User: "ann", Domain: "CORP", Password: win32.NewSecret("for-tests")}} {
+	for _, c := range []win32.Credentials{{}, {User: "ann", Password: win32.NewSecret("for-tests")}, {User: "ann", Domain: "CORP", Password: win32.NewSecret("for-tests")}, {User: "ann@corp.example.com", Password: win32.NewSecret("for-tests")}} {
 		err := api.LogonToServer("csi-proxy-test.invalid", c)
 		if err == nil && c.User == "" {
 			t.Log("LogonToServer with the node's own account = nil: Wine's NetUseAdd always succeeds, Windows' does not")

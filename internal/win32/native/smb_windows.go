@@ -25,6 +25,14 @@ import (
 // netUse implements the global mappings with the flat functions of netapi32.dll.
 type netUse struct{}
 
+// Flags of USE_INFO_3 for a global mapping, and the parameter that NetUseAdd reports if it does
+// not know them (lmuse.h).
+const (
+	createPersistMapping = 0x20 // outlives a restart of Windows, as those of WMI do by default
+	createGlobalMapping  = 0x100
+	useFlagsParameter    = 7 // USE_FLAGS_PARMNUM
+)
+
 // netStatus returns the error of a NetUse function's result.
 func netStatus(status uint32) error {
 	if status == 0 {
@@ -33,14 +41,16 @@ func netStatus(status uint32) error {
 	return win32.Errno(status)
 }
 
-// UseAdd is NetUseAdd at level 3 with USE_FLAG_GLOBAL_MAPPING.
+// UseAdd is NetUseAdd at level 3 with USE_FLAG_GLOBAL_MAPPING, for a mapping that
+// is global and persistent by its flags, too.
 //
-// The flag is in Microsoft's lmuse.h, but on none of its pages. So UseAdd checks
+// The flags are in Microsoft's lmuse.h, but on none of its pages. If Windows does
+// not know them, UseAdd returns [backend.ErrUnavailable]. Otherwise it checks
 // the new mapping: if the global list lacks it, or the list of this logon session
 // has it, Windows made it for this session only. UseAdd then removes it and
-// returns [backend.ErrUnavailable].
+// returns the same error.
 func (n netUse) UseAdd(u win32.NewUse) error {
-	info := &useInfo3{flags: u.Flags}
+	info := &useInfo3{flags: u.Flags | createGlobalMapping | createPersistMapping}
 	var err error
 	if info.remote, err = wide(u.Remote); err != nil {
 		return err
@@ -72,6 +82,9 @@ func (n netUse) UseAdd(u win32.NewUse) error {
 	}
 	var parameter uint32
 	if err := netStatus(netUseAdd(nil, 3|win32.USE_FLAG_GLOBAL_MAPPING, info, &parameter)); err != nil {
+		if win32.IsCode(err, win32.ERROR_INVALID_PARAMETER) && parameter == useFlagsParameter {
+			return fmt.Errorf("NetUseAdd does not know the flags of a persistent global mapping (%w): %w", err, backend.ErrUnavailable)
+		}
 		return err
 	}
 	global, err := n.UseEnum()
