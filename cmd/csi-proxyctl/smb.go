@@ -90,9 +90,9 @@ func thisNodesMappings() ([]smbMapping, error) {
 	}
 	list := []smbMapping{}
 	for _, m := range mappings {
-		e := smbMapping{m.Remote, m.User, m.Status.String(), []string{}}
+		e := smbMapping{m.Share.String(), m.User, m.Status.String(), []string{}}
 		for _, l := range links {
-			if l.On(m.Remote) {
+			if l.Share() == m.Share {
 				e.UsedBy = append(e.UsedBy, l.Path)
 			}
 		}

@@ -245,5 +245,5 @@ func onShare(path, share string) bool {
 	p, err := parsePath(path)
 	on, isUNC := p.Share()
 	of, failed := winpath.ParseShare(share)
-	return err == nil && isUNC && failed == nil && on.Equal(of)
+	return err == nil && isUNC && failed == nil && on == of
 }

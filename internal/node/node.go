@@ -25,7 +25,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/fmifs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 )
 
 // Node is one Windows node. Its fields are set before first use and do not change
@@ -42,8 +41,34 @@ type Node struct {
 	// Steps are the calls of API that failed, if they are kept.
 	Steps *inflight.Steps
 
-	// Rules are what the services of this process may do on the node.
-	rules.Rules
+	// WorkingDirs, if not empty, are the only directories below which paths may
+	// resolve; winfs checks this on open handles. Empty means anywhere, which a
+	// driver in process uses.
+	WorkingDirs []string
+
+	// AllowedServices, if not nil, are the only services that may be started or
+	// stopped, including dependent services that have to stop first. nil means
+	// all, which a driver in process uses.
+	AllowedServices []string
+
+	// FormatExisting lets FormatVolume format an NTFS file system that holds data.
+	FormatExisting bool
+
+	// UsersModify lets the group Users change everything on volumes that FormatVolume
+	// formats.
+	UsersModify bool
+
+	// ProtectedDirs are directories whose disks are not partitioned, formatted, resized or
+	// taken offline, besides the WorkingDirs and what Windows needs.
+	ProtectedDirs []string
+
+	// KeepReadOnly keeps SetDiskState from making a disk writable that is offline and
+	// read-only.
+	KeepReadOnly bool
+
+	// OverwriteUnknown lets PartitionDisk and FormatVolume overwrite content of which
+	// no kind is known, as if the disk or volume were blank.
+	OverwriteUnknown bool
 
 	Locks Locks
 
@@ -76,7 +101,7 @@ type Clock interface {
 // New returns a node over api with the system's clock and randomness and the
 // default logger.
 func New(api win32.API) *Node {
-	return &Node{API: api, Clock: SystemClock{}, Rand: rand.Reader, Log: slog.Default(), Locks: Locks{
+	return &Node{API: api, Clock: SystemClock{}, Rand: rand.Reader, Log: slog.Default(), ProtectedDirs: kubernetesDirs(), Locks: Locks{
 		Paths: keymutex.Set{Kind: "path"}, Shares: keymutex.Set{Kind: "share"}, Volumes: keymutex.Set{Kind: "volume"}, Disks: keymutex.Set{Kind: "disk"},
 		Tables: keymutex.Set{Kind: "partition table"}, Services: keymutex.Set{Kind: "service"}, Portals: keymutex.Set{Kind: "portal"}, Targets: keymutex.Set{Kind: "target"},
 	}}
@@ -89,6 +114,12 @@ func (n *Node) Trace(counts *win32.Counts) {
 	n.API = win32.Trace(n.API, n.Log, counts, func(c *win32.Call, err error) {
 		n.Steps.Add(inflight.Step{Call: c.Name, Code: c.Code, Object: c.Path, Err: err})
 	})
+}
+
+// kubernetesDirs are where the kubelet and the container runtimes keep their data unless
+// they are configured otherwise.
+func kubernetesDirs() []string {
+	return []string{`C:\var\lib\kubelet`, `C:\ProgramData\containerd`, `C:\ProgramData\docker`}
 }
 
 // SystemClock is the time of the system.

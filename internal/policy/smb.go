@@ -25,17 +25,18 @@ type SMBRules struct {
 
 // check fails if the rules forbid to map a share or to remove its mapping.
 func (r SMBRules) check(remote string) error {
-	share, err := smb.ParseRemotePath(remote)
+	path, err := smb.ParseRemotePath(remote)
 	if err != nil {
 		return err
 	}
+	server, share := path.Share.Server(), path.Share.Name()
 	denied := func(format, arg, flag string) error {
 		return hosterr.WithHint("map share", hosterr.Quote(remote), hosterr.Text(hosterr.ErrPermissionDenied, format, arg, flag), "start csi-proxy with "+flag)
 	}
-	if !r.AllowLoopback && strings.ContainsFunc(share.Server, func(c rune) bool { return c > 0x7F }) {
+	if !r.AllowLoopback && strings.ContainsFunc(server, func(c rune) bool { return c > 0x7F }) {
 		// Resolvers map some characters to others: a full-width l to l, an ideographic
 		// full stop to a dot.
-		return denied("server %q may be another spelling of this node: use a name in ASCII (xn--…) or the flag %s", share.Server, "-smb-allow-loopback")
+		return denied("server %q may be another spelling of this node: use a name in ASCII (xn--…) or the flag %s", server, "-smb-allow-loopback")
 	}
 	if !r.AllowLoopback {
 		var names []string
@@ -45,34 +46,33 @@ func (r SMBRules) check(remote string) error {
 				return hosterr.Wrap("list the names and addresses of this node", "", hosterr.Text(hosterr.ErrUnavailable, "%w", err))
 			}
 		}
-		if isThisNode(share.Server, names) {
-			return denied("server %q is this node, which requires the flag %s", share.Server, "-smb-allow-loopback")
+		if isThisNode(server, names) {
+			return denied("server %q is this node, which requires the flag %s", server, "-smb-allow-loopback")
 		}
 	}
-	if !r.AllowAdminShares && isAdminShare(share.Share) {
-		return denied("share %q is an administrative share, which requires the flag %s", share.Share, "-smb-allow-admin-shares")
+	if !r.AllowAdminShares && isAdminShare(share) {
+		return denied("share %q is an administrative share, which requires the flag %s", share, "-smb-allow-admin-shares")
 	}
 	return nil
 }
 
 // isAdminShare reports whether Windows itself creates a share of that name (Microsoft:
 // "How to remove administrative shares"). Other shares whose names end in $ are only
-// hidden.
+// hidden. Letters that only Go takes for the same count, too: an ſ for an s.
 func isAdminShare(share string) bool {
 	switch strings.ToUpper(share) {
 	case "ADMIN$", "IPC$", "PRINT$", "FAX$", "PIPE", "MAILSLOT": // the last two are reserved for IPC (NetShareAdd)
 		return true
 	}
-	return len(share) == 2 && share[1] == '$' && ('a' <= share[0]|0x20 && share[0]|0x20 <= 'z')
+	return len(share) == 2 && share[1] == '$' && 'a' <= share[0] && share[0] <= 'z'
 }
 
 // ipv6Literal is the suffix of an IPv6 address in a UNC path, which has - instead of :.
 const ipv6Literal = ".ipv6-literal.net"
 
-// isThisNode reports whether a server name refers to the node with these names and
-// addresses.
-func isThisNode(server string, names []string) bool {
-	name := strings.ToLower(server)
+// isThisNode reports whether a server name, in lower case, refers to the node with these names
+// and addresses.
+func isThisNode(name string, names []string) bool {
 	if name == "localhost" || strings.HasPrefix(name, "localhost.") || strings.HasSuffix(name, ".localhost") || name == "loopback" {
 		return true
 	}

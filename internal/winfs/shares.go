@@ -2,7 +2,7 @@ package winfs
 
 import (
 	"context"
-	"slices"
+	"maps"
 	"sync"
 	"time"
 
@@ -21,49 +21,45 @@ const (
 // shares are the shares that are mapped on a node.
 type shares struct {
 	mu     sync.Mutex
-	made   []string // by this process
-	listed []string // by Windows
+	made   map[winpath.Share]bool // by this process
+	listed map[winpath.Share]bool // by Windows
 	at     time.Time
 }
 
 func sharesOf(n *node.Node) *shares {
-	return node.Shared(n, "mapped shares", func() *shares { return &shares{} })
+	return node.Shared(n, "mapped shares", func() *shares { return &shares{made: map[winpath.Share]bool{}} })
 }
 
 // ShareMapped informs the file operations of the node that this process has mapped a share.
-func ShareMapped(n *node.Node, share string) {
+func ShareMapped(n *node.Node, share winpath.Share) {
 	s := sharesOf(n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.made = append(without(s.made, share), share)
+	s.made[share] = true
 }
 
 // ShareUnmapped informs the file operations of the node that a share is no longer mapped.
-func ShareUnmapped(n *node.Node, share string) {
+func ShareUnmapped(n *node.Node, share winpath.Share) {
 	s := sharesOf(n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.made, s.listed = without(s.made, share), without(s.listed, share)
-}
-
-func without(list []string, share string) []string {
-	return slices.DeleteFunc(list, func(have string) bool { return winpath.SameShare(have, share) })
+	delete(s.made, share)
+	delete(s.listed, share)
 }
 
 // has returns whether the share was mapped when the process last knew, and whether that is
 // certain.
-func (s *shares) has(share string, now time.Time) (mapped, certain bool) {
+func (s *shares) has(share winpath.Share, now time.Time) (mapped, certain bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is := func(have string) bool { return winpath.SameShare(have, share) }
-	if slices.ContainsFunc(s.made, is) {
+	if s.made[share] {
 		return true, true
 	}
-	return slices.ContainsFunc(s.listed, is), !s.at.IsZero() && now.Sub(s.at) < sharesAge
+	return s.listed[share], !s.at.IsZero() && now.Sub(s.at) < sharesAge
 }
 
 // isMapped reports whether the node has a mapping of a share.
-func (o *op) isMapped(share string) (bool, error) {
+func (o *op) isMapped(share winpath.Share) (bool, error) {
 	s := sharesOf(o.n)
 	old, certain := s.has(share, o.n.Clock.Now())
 	if certain {
@@ -88,7 +84,7 @@ func (o *op) isMapped(share string) (bool, error) {
 
 // isStillMapped is isMapped for a share that cannot be opened, perhaps because another
 // program removed its mapping: Windows is asked.
-func (o *op) isStillMapped(share string) (bool, error) {
+func (o *op) isStillMapped(share winpath.Share) (bool, error) {
 	s := sharesOf(o.n)
 	if err := o.listShares(o.ctx, s); err != nil {
 		return false, err
@@ -106,13 +102,13 @@ func (o *op) listShares(ctx context.Context, s *shares) error {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.listed, s.at = nil, o.n.Clock.Now()
+		s.listed, s.at = map[winpath.Share]bool{}, o.n.Clock.Now()
 		for _, u := range uses {
-			s.listed = append(s.listed, u.Remote)
+			if share, err := winpath.ParseShare(u.Remote); err == nil {
+				s.listed[share] = true
+			}
 		}
-		s.made = slices.DeleteFunc(s.made, func(share string) bool {
-			return !slices.ContainsFunc(s.listed, func(have string) bool { return winpath.SameShare(have, share) })
-		})
+		maps.DeleteFunc(s.made, func(share winpath.Share, _ bool) bool { return !s.listed[share] })
 		return nil
 	})
 }

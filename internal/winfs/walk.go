@@ -75,12 +75,13 @@ func (o *op) openRootNow(p winpath.Path, access, share uint32) (win32.Handle, er
 	if err := o.ctx.Err(); err != nil {
 		return 0, err
 	}
-	guarded := p.IsUNC() && len(o.dirs) > 0
+	remote, guarded := p.Share()
+	guarded = guarded && len(o.dirs) > 0
 	unmapped := func() error {
 		return &unmappedError{o.denied(p, "which is on a share that is not mapped on this node")}
 	}
 	if guarded {
-		mapped, err := o.isMapped(p.Volume)
+		mapped, err := o.isMapped(remote)
 		if err != nil {
 			return 0, err
 		}
@@ -90,7 +91,7 @@ func (o *op) openRootNow(p winpath.Path, access, share uint32) (win32.Handle, er
 	}
 	h, err := o.n.API.NtCreateFile(0, p.Root().NT(), access, win32.OBJ_CASE_INSENSITIVE, share, win32.FILE_OPEN, plain|win32.FILE_DIRECTORY_FILE)
 	if err != nil && guarded {
-		if mapped, failed := o.isStillMapped(p.Volume); failed == nil && !mapped {
+		if mapped, failed := o.isStillMapped(remote); failed == nil && !mapped {
 			return 0, unmapped()
 		}
 	}

@@ -5,44 +5,47 @@ import (
 	"unicode"
 )
 
-// Share is the name of an SMB share, `\\server\share`. Names are case-insensitive:
-// compare them with [Share.Equal], not with ==.
-type Share struct{ Server, Name string }
+// Share is an SMB share. It has its names as Windows compares them, in lower case, so two
+// shares are the same if they are ==. The zero Share is none.
+type Share struct{ server, name string }
 
 // ParseShare parses `\\server\share`. It fails with hosterr.ErrInvalid if anything follows
 // the share, even a backslash.
 func ParseShare(s string) (Share, error) {
-	share, _ := CutShare(strings.TrimPrefix(s, `\\`))
-	if share.String() != s {
-		share = Share{} // no share can have empty names
+	server, name, _ := CutShare(strings.TrimPrefix(s, `\\`))
+	if `\\`+server+`\`+name != s {
+		server = "" // no share can have empty names
 	}
-	return share, share.check(s)
+	return makeShare(server, name, s)
+}
+
+// makeShare returns the share with valid names. text is used in the error.
+func makeShare(server, name, text string) (Share, error) {
+	if server == "" || name == "" || server == "." || server == ".." || name == "." || name == ".." ||
+		strings.ContainsAny(server+name, "\\/:*?\"<>|\x00") {
+		return Share{}, invalid("not a share (want \\\\server\\share): %s", text)
+	}
+	return Share{lower(server), lower(name)}, nil
 }
 
 // CutShare splits `server\share\below`, the part of a path after `\\` or `\\?\UNC\`.
 // Missing names are empty. Doubled separators between server and share count as one.
-func CutShare(s string) (share Share, below string) {
-	share.Server, s, _ = strings.Cut(s, `\`)
-	share.Name, below, _ = strings.Cut(strings.TrimLeft(s, `\`), `\`)
-	return share, below
+func CutShare(s string) (server, name, below string) {
+	server, s, _ = strings.Cut(s, `\`)
+	name, below, _ = strings.Cut(strings.TrimLeft(s, `\`), `\`)
+	return server, name, below
 }
 
-// check fails if the names are not valid. text is used in the error.
-func (s Share) check(text string) error {
-	if s.Server == "" || s.Name == "" || s.Server == "." || s.Server == ".." || s.Name == "." || s.Name == ".." ||
-		strings.ContainsAny(s.Server+s.Name, "\\/:*?\"<>|\x00") {
-		return invalid("not a share (want \\\\server\\share): %s", text)
-	}
-	return nil
-}
+// Server returns the name of the server.
+func (s Share) Server() string { return s.server }
 
-// String returns `\\server\share`.
-func (s Share) String() string { return `\\` + s.Server + `\` + s.Name }
+// Name returns the name of the share on its server.
+func (s Share) Name() string { return s.name }
 
-// Lower returns the share in lower case, which is used for mappings and comparisons. No
-// character is converted to ASCII: for a server, the Kelvin sign is not a k.
-func (s Share) Lower() Share { return Share{lower(s.Server), lower(s.Name)} }
+// String returns `\\server\share`, as mappings have it.
+func (s Share) String() string { return `\\` + s.server + `\` + s.name }
 
+// lower does not convert any character to ASCII: for a server, the Kelvin sign is not a k.
 func lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if l := unicode.ToLower(r); r < 0x80 || l >= 0x80 {
@@ -52,18 +55,12 @@ func lower(s string) string {
 	}, s)
 }
 
-// Equal reports whether s and t are the same share.
-func (s Share) Equal(t Share) bool { return s.Lower() == t.Lower() }
-
-// SameServer reports whether s and t are on the same server.
-func (s Share) SameServer(t Share) bool { return lower(s.Server) == lower(t.Server) }
-
-// SameShare reports whether a and b are the same share. It returns false if [ParseShare]
+// SameShare reports whether two texts are the same share. It returns false if [ParseShare]
 // fails for one of them.
 func SameShare(a, b string) bool {
 	s, errA := ParseShare(a)
 	t, errB := ParseShare(b)
-	return errA == nil && errB == nil && s.Equal(t)
+	return errA == nil && errB == nil && s == t
 }
 
 // Share returns the share of p; ok is false if p is on a drive or volume.
@@ -71,6 +68,6 @@ func (p Path) Share() (s Share, ok bool) {
 	if !p.IsUNC() {
 		return Share{}, false
 	}
-	s, _ = CutShare(p.Volume[len(`\\`):])
-	return s, true
+	s, err := ParseShare(p.Volume)
+	return s, err == nil
 }

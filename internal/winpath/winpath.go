@@ -60,11 +60,11 @@ func Parse(s string) (Path, error) {
 	case strings.HasPrefix(w, `\\.\`), strings.HasPrefix(w, `\\?\`):
 		return Path{}, invalid("device path: %s", s)
 	case strings.HasPrefix(w, `\\`):
-		share, below := CutShare(w[2:])
-		if err := share.check(s); err != nil {
+		server, name, below := CutShare(w[2:])
+		if _, err := makeShare(server, name, s); err != nil {
 			return Path{}, err
 		}
-		p.Volume, w = share.String(), below
+		p.Volume, w = `\\`+server+`\`+name, below
 	case isDrive(w) && len(w) > 2 && w[2] == '\\':
 		p.Volume, w = upperDrive(w), w[3:]
 	default:
@@ -106,14 +106,14 @@ func literal(s, rest string) (Path, error) {
 	case isVolumeName(volume):
 		p.Volume = `\\?\` + volume
 	case strings.EqualFold(volume, "UNC"):
-		share, names := CutShare(below)
-		if !strings.HasPrefix(`\\`+below, share.String()) {
-			share = Share{} // here a doubled separator is an empty name
+		server, name, names := CutShare(below)
+		if !strings.HasPrefix(below, server+`\`+name) {
+			name = "" // here a doubled separator is an empty name
 		}
-		if err := share.check(s); err != nil {
+		if _, err := makeShare(server, name, s); err != nil {
 			return Path{}, err
 		}
-		p.Volume, below = share.String(), names
+		p.Volume, below = `\\`+server+`\`+name, names
 	default:
 		return Path{}, invalid("not a path of a drive, volume or share: %s", s)
 	}

@@ -357,7 +357,7 @@ func TestShareOfPath(t *testing.T) {
 		path, want string // "" means that the path is not on a share
 	}{
 		{`\\server\share`, `\\server\share`},
-		{`//Server/Share/dir`, `\\Server\Share`},
+		{`//Server/Share/dir`, `\\server\share`},
 		{`\\server\\share\\dir\`, `\\server\share`},
 		{`\\?\UNC\server\share\dir`, `\\server\share`},
 		{`C:\server\share`, ""},
@@ -380,8 +380,8 @@ func TestShareOfPath(t *testing.T) {
 	}
 }
 
-// FuzzParseShare: a share that is taken is spelled as it was, is taken again in lower
-// case, is the same share then, and is the share of every path below it.
+// FuzzParseShare: the text of a share is the same share, differs in nothing but the case of
+// letters, and is the share of every path below it.
 func FuzzParseShare(f *testing.F) {
 	for _, s := range []string{"", `\\server\share`, `\\server\share\`, `//server/share`, `\\SÉRVER\c$`, `\\?\UNC\s\d`, `\\.\pipe`, "\\\\s\x00\\d", "\\\\s\\\u212A", `C:\a`} {
 		f.Add(s)
@@ -394,11 +394,11 @@ func FuzzParseShare(f *testing.F) {
 			}
 			return
 		}
-		if share.String() != s || share.Server == "" || share.Name == "" || strings.ContainsAny(share.Server+share.Name, "\\/\x00") {
+		if text := share.String(); !strings.EqualFold(text, s) || text != `\\`+share.Server()+`\`+share.Name() || strings.ContainsAny(share.Server()+share.Name(), "\\/\x00") {
 			t.Errorf("ParseShare(%q) = %+v", s, share)
 		}
-		if lower := share.Lower(); !winpath.SameShare(s, lower.String()) || lower.Lower() != lower || !share.SameServer(lower) {
-			t.Errorf("%q is not the same share as %q", s, lower)
+		if again, err := winpath.ParseShare(share.String()); err != nil || again != share || !winpath.SameShare(s, share.String()) {
+			t.Errorf("%q is %+v, and its text is %+v, %v", s, share, again, err)
 		}
 		p, err := winpath.Parse(s + `\dir`)
 		if err != nil {

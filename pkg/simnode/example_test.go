@@ -10,7 +10,6 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
@@ -214,7 +213,7 @@ func ExampleNode_NewProcess() {
 	if _, err := n.Disk().PartitionDisk(context.Background(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
 		log.Fatal(err)
 	}
-	restarted, err := n.NewProcess(rules.Rules{})
+	restarted, err := n.NewProcess(simnode.Rules{})
 	if err != nil {
 		log.Fatal(err)
 	}

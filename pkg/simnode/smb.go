@@ -3,6 +3,7 @@ package simnode
 import (
 	"errors"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
 
@@ -16,8 +17,9 @@ func (n *Node) addLinks(mappings []SMBMappingInfo) error {
 		return err
 	}
 	for i := range mappings {
+		share, err := winpath.ParseShare(mappings[i].Remote)
 		for _, l := range links {
-			if l.On(mappings[i].Remote) {
+			if err == nil && l.Share() == share {
 				mappings[i].UsedBy = append(mappings[i].UsedBy, l.Path)
 			}
 		}

@@ -18,9 +18,10 @@ import (
 // shares. It is only in memory. After a restart the service finds links again in the
 // kubelet's directories, and the credentials are unknown.
 type records struct {
-	mu     sync.Mutex
-	key    [sha256.Size]byte // random key of the marks; never leaves the process
-	shares map[string]*record
+	mu      sync.Mutex
+	key     mark // random key of the marks; never leaves the process
+	shares  map[winpath.Share]*record
+	servers map[string]credentials // of the mappings of a server: Windows allows one user at a time
 
 	searched   bool
 	at         time.Time // of the last search
@@ -30,32 +31,27 @@ type records struct {
 	armed      bool      // the timer for unwanted mappings runs
 }
 
+// credentials are those of a request.
+type credentials struct {
+	user string
+	mark mark
+}
+
+// mark is an HMAC of a user's name without a domain, and the password.
+type mark [sha256.Size]byte
+
 // record is what is known about one share.
 type record struct {
-	made bool              // made or adopted by this process, with the credentials below
-	user string            // from the request
-	mark [sha256.Size]byte // HMAC of user and password
-	// inferred means that the credentials are those of the requests for all found links.
-	inferred bool
+	made bool // by this process, or used by a request to it
 	// links are the links to the share, by folded path. They were made or found by this
 	// process, and may no longer exist.
-	links map[string]link
+	links map[string]string
 	// unwanted means that the removal was requested while links used the mapping.
 	unwanted bool
 }
 
-// link is what is known about one link to a share.
-type link struct {
-	path  string
-	found bool // by the search: the link is older than this process
-	// The credentials of a request for the link that the server accepted while it was
-	// not known whose credentials the mapping has. The zero mark: there was none.
-	user string
-	mark [sha256.Size]byte
-}
-
 func newRecords() *records {
-	r := &records{shares: map[string]*record{}}
+	r := &records{shares: map[winpath.Share]*record{}, servers: map[string]credentials{}}
 	rand.Read(r.key[:]) // never fails
 	return r
 }
@@ -90,137 +86,113 @@ func (r *records) partly() bool {
 }
 
 // markOf returns a keyed hash of credentials, to compare them without storing them.
-func (r *records) markOf(user, password string) (mark [sha256.Size]byte) {
+func (r *records) markOf(user, password string) (m mark) {
 	h := hmac.New(sha256.New, r.key[:])
-	h.Write([]byte(strings.ToLower(user) + "\x00"))
+	h.Write([]byte(strings.ToLower(nameOf(user)) + "\x00"))
 	if user != "" { // without a user the password is not used
 		h.Write([]byte(password))
 	}
-	h.Sum(mark[:0])
-	return mark
+	h.Sum(m[:0])
+	return m
 }
 
-// credentials returns the credentials that this process made the mapping with.
-func (r *records) credentials(root string) (user string, mark [sha256.Size]byte, known bool) {
+// credentials returns the credentials of the mappings of a server, if this process made one.
+func (r *records) credentials(server string) (user string, m mark, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if rec := r.shares[root]; rec != nil {
-		return rec.user, rec.mark, rec.made
-	}
-	return "", mark, false
+	c, known := r.servers[server]
+	return c.user, c.mark, known
 }
 
-// adopted records that this process has adopted a mapping in use, which an earlier process
-// made, and whose credentials stay unknown.
-func (r *records) adopted(root string) {
-	r.change(root, func(rec *record) {
-		rec.made, rec.inferred, rec.unwanted, rec.user, rec.mark = true, false, false, "", unknownMark
-	})
+// made reports whether this process has made or used the mapping of a share.
+func (r *records) made(share winpath.Share) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec := r.shares[share]
+	return rec != nil && rec.made
 }
-
-// unknownMark is the mark of unknown credentials.
-var unknownMark [sha256.Size]byte
 
 // mapped records the credentials of a mapping.
-func (r *records) mapped(root, user, password string) {
-	r.change(root, func(rec *record) {
-		rec.made, rec.inferred, rec.unwanted, rec.user, rec.mark = true, false, false, user, r.markOf(user, password)
+func (r *records) mapped(share winpath.Share, user, password string) {
+	c := credentials{user, r.markOf(user, password)}
+	r.change(share, func(rec *record) {
+		rec.made = true
+		r.servers[share.Server()] = c
 	})
 }
 
-// inferred reports whether the credentials of a mapping are those of the requests for its
-// found links.
-func (r *records) inferred(root string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	rec := r.shares[root]
-	return rec != nil && rec.inferred
+// wanted records that a request uses a mapping.
+func (r *records) wanted(share winpath.Share) {
+	r.change(share, func(rec *record) { rec.made, rec.unwanted = true, false })
 }
 
-// infer records that the credentials of a mapping are those of the requests for its found
-// links.
-func (r *records) infer(root, user, password string) {
-	r.mapped(root, user, password)
-	r.change(root, func(rec *record) { rec.inferred = true })
-}
-
-// removed forgets the credentials of a removed mapping.
-func (r *records) removed(root string) {
-	r.change(root, func(rec *record) {
-		rec.made, rec.inferred, rec.unwanted, rec.user, rec.mark = false, false, false, "", unknownMark
-		for key, l := range rec.links {
-			l.user, l.mark = "", unknownMark
-			rec.links[key] = l
+// removed forgets a removed mapping, and with the last one of a server its credentials.
+func (r *records) removed(share winpath.Share) {
+	r.change(share, func(rec *record) {
+		rec.made, rec.unwanted = false, false
+		for other, rec := range r.shares {
+			if other.Server() == share.Server() && rec.made {
+				return
+			}
 		}
+		delete(r.servers, share.Server())
 	})
 }
 
-func (r *records) setUnwanted(root string, unwanted bool) {
-	r.change(root, func(rec *record) { rec.unwanted = unwanted })
+// leave records that a mapping is to be removed with its last link.
+func (r *records) leave(share winpath.Share) {
+	r.change(share, func(rec *record) { rec.unwanted = true })
 }
 
-// addLink records a link. found says that the search found it.
-func (r *records) addLink(root, path string, found bool) {
-	r.change(root, func(rec *record) {
-		if _, known := rec.links[linkKey(path)]; !known {
-			rec.links[linkKey(path)] = link{path: path, found: found}
-		}
-	})
+// addLink records a link, which is at its path now.
+func (r *records) addLink(share winpath.Share, path string) {
+	r.change(share, func(rec *record) { rec.links[linkKey(path)] = path })
 }
 
-// accepted records that the server accepted credentials for a link.
-func (r *records) accepted(root, path, user, password string) {
-	r.change(root, func(rec *record) {
-		l := rec.links[linkKey(path)]
-		l.path, l.user, l.mark = path, user, r.markOf(user, password)
-		rec.links[linkKey(path)] = l
-	})
-}
-
-func (r *records) dropLink(root, path string) {
-	r.change(root, func(rec *record) { delete(rec.links, linkKey(path)) })
+func (r *records) dropLink(share winpath.Share, path string) {
+	r.change(share, func(rec *record) { delete(rec.links, linkKey(path)) })
 }
 
 // change changes the record of a share. It deletes empty records, because requests can name
 // any number of shares.
-func (r *records) change(root string, change func(*record)) {
+func (r *records) change(share winpath.Share, change func(*record)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rec := r.shares[root]
+	rec := r.shares[share]
 	if rec == nil {
-		rec = &record{links: map[string]link{}}
+		rec = &record{links: map[string]string{}}
 	}
 	change(rec)
 	if rec.made || rec.unwanted || len(rec.links) > 0 {
-		r.shares[root] = rec
+		r.shares[share] = rec
 	} else {
-		delete(r.shares, root)
+		delete(r.shares, share)
 	}
 }
 
 // unwanted returns the shares whose removal was requested while links used them: those with
 // a link at or below path, or all if path is empty.
-func (r *records) unwanted(path string) (roots []string) {
+func (r *records) unwanted(path string) (shares []winpath.Share) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	removed := linkKey(path)
-	for root, rec := range r.shares {
+	for share, rec := range r.shares {
 		gone := path == ""
 		for link := range rec.links {
 			gone = gone || link == removed || strings.HasPrefix(link, removed+`\`)
 		}
 		if rec.unwanted && gone {
-			roots = append(roots, root)
+			shares = append(shares, share)
 		}
 	}
-	slices.Sort(roots) // so that a seeded run can be repeated
-	return roots
+	slices.SortFunc(shares, func(a, b winpath.Share) int { return strings.Compare(a.String(), b.String()) }) // so that a seeded run can be repeated
+	return shares
 }
 
-func (r *records) isUnwanted(root string) bool {
+func (r *records) isUnwanted(share winpath.Share) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rec := r.shares[root]
+	rec := r.shares[share]
 	return rec != nil && rec.unwanted
 }
 
@@ -243,25 +215,14 @@ func (r *records) armTimer(f func()) {
 	})
 }
 
-// linksTo returns the known links to a share, by path. They may no longer exist.
-func (r *records) linksTo(root string) []link {
+// linksTo returns the paths of the known links to a share. They may no longer exist.
+func (r *records) linksTo(share winpath.Share) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rec := r.shares[root]
-	if rec == nil {
-		return nil
+	if rec := r.shares[share]; rec != nil {
+		return slices.Sorted(maps.Values(rec.links))
 	}
-	return slices.SortedFunc(maps.Values(rec.links), func(a, b link) int { return strings.Compare(a.path, b.path) })
-}
-
-// link returns what is known about one link.
-func (r *records) link(root, path string) link {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if rec := r.shares[root]; rec != nil {
-		return rec.links[linkKey(path)]
-	}
-	return link{}
+	return nil
 }
 
 func linkKey(path string) string {

@@ -11,8 +11,10 @@ import (
 
 // RemotePath is a parsed remote path.
 type RemotePath struct {
-	Server, Share string
-	Dirs          []string // below the share
+	Share winpath.Share
+	// names are the names of the server, the share, and the directories below it, as the
+	// caller wrote them. Links have them.
+	names []string
 }
 
 // ParseRemotePath parses \\server\share, with or without directories below it. Forward
@@ -36,20 +38,24 @@ func ParseRemotePath(remote string) (RemotePath, error) {
 	if !ok || strings.HasPrefix(rest, `\`) {
 		return bad(`want \\server\share, with or without directories below`)
 	}
-	share, below := winpath.CutShare(rest)
-	if share.Name == "" {
+	server, share, below := winpath.CutShare(rest)
+	if share == "" {
 		return bad(`want \\server\share, with or without directories below`)
 	}
-	dirs := strings.FieldsFunc(below, func(r rune) bool { return r == '\\' })
-	if err := checkServer(share.Server); err != nil {
+	if err := checkServer(server); err != nil {
 		return bad("%v", err)
 	}
-	for _, name := range append([]string{share.Name}, dirs...) {
+	r := RemotePath{names: append([]string{server, share}, strings.FieldsFunc(below, func(r rune) bool { return r == '\\' })...)}
+	for _, name := range r.names[1:] {
 		if err := winpath.CheckName(name); err != nil {
 			return bad("%v", err)
 		}
 	}
-	return RemotePath{share.Server, share.Name, dirs}, nil
+	var err error
+	if r.Share, err = winpath.ParseShare(`\\` + server + `\` + share); err != nil {
+		return bad("%v", err)
+	}
+	return r, nil
 }
 
 // checkServer accepts DNS names, NetBIOS names and IPv4 addresses. IPv6 addresses have the
@@ -80,24 +86,17 @@ func checkServer(server string) error {
 	return nil
 }
 
-func (r RemotePath) share() winpath.Share { return winpath.Share{Server: r.Server, Name: r.Share} }
-
-// root returns the share of a mapping: \\server\share in lower case, as published.
-func (r RemotePath) root() string { return r.share().Lower().String() }
-
 // String returns the whole path with a trailing backslash.
-func (r RemotePath) String() string {
-	return `\\` + strings.Join(append([]string{r.Server, r.Share}, r.Dirs...), `\`) + `\`
-}
+func (r RemotePath) String() string { return `\\` + strings.Join(r.names, `\`) + `\` }
 
 // mayBeDFS guesses whether the path is in a DFS namespace, where \\server\share is not a share
 // of that server.
 func (r RemotePath) mayBeDFS() bool {
-	if _, err := netip.ParseAddr(r.Server); err == nil {
+	server, share := r.Share.Server(), r.Share.Name()
+	if _, err := netip.ParseAddr(server); err == nil {
 		return false
 	}
-	share := strings.ToLower(r.Share)
-	return strings.Contains(share, "dfs") || share == "sysvol" || share == "netlogon" || len(r.Dirs) > 0 && strings.Contains(r.Server, ".")
+	return strings.Contains(share, "dfs") || share == "sysvol" || share == "netlogon" || len(r.names) > 2 && strings.Contains(server, ".")
 }
 
 const hintDFS = `if the path is in a DFS namespace, use the server and share of its target: global mappings do not follow DFS`

@@ -7,46 +7,59 @@
 //
 // # States of a mapping
 //
-// A share has no mapping, a mapping that works, or a mapping that does not work because
-// it is paused, disconnected, connecting or reconnecting. Requests for one server wait
-// for each other. NewSMBGlobalMapping handles each case:
+// NewSMBGlobalMapping looks at the mapping, uses the share, and waits while Windows connects.
+// Then it knows the state, whose credentials the mapping has, and which links use it:
 //
-//   - No mapping: it makes one.
-//   - A mapping that does not work, for example after a restart of Windows, which keeps
-//     mappings but not their credentials: if the server accepts the credentials of the
-//     request in a separate logon, it replaces the mapping with one that has them, even if
-//     links use it. Links keep working. While Windows reports that the mapping works, errors
-//     that may be temporary do not take it from another user whose links use it. If the
-//     server does not respond, or refuses the credentials, it changes nothing and the
-//     request fails.
-//   - A mapping that works, with the same credentials: it does nothing.
-//   - A mapping that works, with other credentials, and no other link uses it: it
-//     replaces the mapping if the server accepts the credentials in a separate logon, and
-//     otherwise fails and changes nothing. If the share then refuses the user whom the server
-//     has accepted, the old mapping is gone.
-//   - A mapping that works, with another user, and another link uses it: it fails with
-//     hosterr.ErrFailedPrecondition and names both users.
-//   - A mapping that works, with another password of the same user, and another link uses
-//     it: it verifies the password with a separate logon to the server. If the server
-//     accepts the password, the mapping stays, and the new password is the one that later
-//     requests are compared with. If the server refuses the password or does not respond,
-//     the request fails.
+//	absent    there is no mapping
+//	works     the share can be used
+//	doubtful  the share can be used, but Windows says that the mapping does not work
+//	silent    the share cannot be used, but Windows says that the mapping works
+//	broken    the share cannot be used, and Windows says that the mapping does not work
+//	lost      the server refuses the mapping's user, or Windows has lost the credentials,
+//	          as after a restart of Windows
+//	missing   the server does not have the share
 //
-// Windows allows one user at a time for each server (error 1219). Mappings of other
-// shares that conflict with this are removed if no link uses them and they either do not
-// work or were made by this process. Otherwise the request fails with the same error.
+// All but absent and missing lead to works, through the question whether the server accepts
+// the credentials of the request in a separate logon:
 //
-// Credentials are compared by an HMAC under a random key in memory. The credentials of
-// mappings that were made before the process started are unknown, and Windows may not
-// report their user. If the link of a request already exists, the request adopts such a
-// mapping, because replacing it would close the files that are open on it. Any other
-// request for a mapping in use must have credentials that the server accepts.
+//	absent ─────────────────────── make ────────────────────────┐
+//	                                                            ▼
+//	works, same credentials ────── keep ─────────────────────▶ works
+//	works, maybe same user ─┐                                   ▲
+//	  and a link uses it    ├─ ask ── accepted ── adopt ────────┤
+//	                        ┘                                   │
+//	works, otherwise ───────┐                                   │
+//	doubtful, silent        ├─ ask ── accepted ── replace ──────┘
+//	broken, lost ───────────┘
+//	                           ask ── refused, no answer ─▶ fail: nothing is changed
+//	works or silent, another user, and another link uses it ─▶ fail: the mapping is another user's
+//	missing ─▶ fail
 //
-// If Windows does not report the user, the service infers it from the links that are older
-// than the process: once each of them was requested again, and the server accepted the same
-// user for all, that is the user of the mapping, and others are refused. Until then, links
-// of several users may come to use the mapping, so one user does not shut out another. A
-// request that succeeded in that time succeeds again.
+// So a mapping is replaced only after the server has accepted the new credentials, and not
+// while another user's works. Adopt keeps the mapping and its session: a new password of
+// the same user is the one that later requests are compared with. Links keep working when
+// a mapping is replaced; files that are open on it are closed.
+//
+// Windows may refuse a separate logon while the node has a session with the server (error
+// 1219), so that the server cannot be asked. Then a mapping that works is kept, and the
+// request uses it unless it is for another user; one that is lost, or that works and is not
+// used, is replaced; any other request fails. -smb-accept-unverified-passwords does the
+// same for a server that does not answer.
+//
+// # Users
+//
+// The credentials of a mapping are known if this process made one of the server's mappings:
+// Windows allows one user at a time for each server (error 1219). They are compared by an HMAC
+// under a random key in memory. Nothing is known of mappings that were made before the process
+// started, and Windows may not report their user. Then the server decides about each request:
+// all users that it accepts may use the mapping, so one does not shut out another.
+//
+// Two spellings of a name (CORP\csi, OTHER\csi, csi) are maybe the same user if they have the
+// same password; the server decides. With another password they are two users.
+//
+// Mappings of other shares of the server that have another user are removed if no link uses
+// them and they either do not work or were made or used by this process. Otherwise the
+// request fails.
 //
 // # Use of a mapping
 //
@@ -66,8 +79,9 @@
 // # Cost of a request
 //
 // The number of Windows calls does not depend on the number of mappings.
-// NewSMBGlobalMapping makes at most two calls that list mappings, one that checks the
-// share, one that logs on to the server, one that removes a mapping and one that adds it. RemoveSMBGlobalMapping makes one
+// NewSMBGlobalMapping makes at most two calls that list mappings, and more only while
+// Windows connects the mapping; three that use the share, one that logs on to the server, one
+// that removes a mapping and one that adds it. RemoveSMBGlobalMapping makes one
 // call that removes a mapping. Calls that read or make links are not included. (On Windows,
 // adding a mapping lists mappings twice, to find the new one.) If mappings of other users
 // conflict, there are two more calls, and one removal for each of these mappings.

@@ -73,7 +73,7 @@ func (o *shareObject) requests() []string {
 }
 
 func (o *shareObject) events() []string {
-	return []string{"down", "up", "drop", "lose", "cut0", "cut1", "drop2", "lose2", "cut2"}
+	return []string{"down", "up", "drop", "lose", "behind", "cut0", "cut1", "drop2", "lose2", "behind2", "cut2"}
 }
 
 func (o *shareObject) learn() {}
@@ -92,7 +92,7 @@ func (o *shareObject) useful() []string {
 	case second == nil:
 		return []string{"MapA2", "MapB2", "Unmap", "Unlink0", "MapB0"}
 	}
-	return []string{"Unmap2", "Unlink2", "MapB2", "Unmap", "Unlink0", "Unlink1", "MapA1", "MapB0", "MapWrong0", "MapWrong1", "drop", "down"}
+	return []string{"Unmap2", "Unlink2", "MapB2", "Unmap", "Unlink0", "Unlink1", "MapA1", "MapB0", "MapWrong0", "MapWrong1", "drop", "behind", "down"}
 }
 
 func smbCall[In, Out any](do func(smb.Interface, context.Context, *In) (*Out, error), in *In) call {
@@ -143,6 +143,10 @@ func (o *shareObject) happen(what string) ([]operation, bool) {
 	case "drop": // the session ends, as after a fault of the network
 		if ok = mapped; ok {
 			err = o.w.m.SetSMBMappingStatus(o.root(at), "disconnected")
+		}
+	case "behind": // Windows reports another status than the mapping has
+		if ok = mapped; ok {
+			err = o.w.m.ShowSMBMappingStatus(o.root(at), "disconnected", 4)
 		}
 	case "lose": // an administrator removes the mapping
 		if ok = mapped; ok {
@@ -196,11 +200,11 @@ type shareState struct {
 	down bool
 	// user is the user of the mapping, or "none".
 	user string
-	// works means that the mapping works for sure. known means that this process knows whose
-	// it is.
-	works, known bool
-	links        [2]string // "none", "link", or "directory"
-	unwanted     bool      // the mapping is to be removed with its last link
+	// works means that the mapping works for sure, and behind that Windows may say that it does
+	// not. known means that this process knows whose it is.
+	works, behind, known bool
+	links                [2]string // "none", "link", or "directory"
+	unwanted             bool      // the mapping is to be removed with its last link
 }
 
 func (s shareState) used(except int) bool {
@@ -327,6 +331,9 @@ func (s shareState) after(op operation, blocked bool) []shareState {
 	case "drop":
 		next.works = false
 		return []shareState{next}
+	case "behind":
+		next.behind = true
+		return []shareState{next}
 	case "lose":
 		next.user, next.works = "none", false
 		return []shareState{next}
@@ -396,6 +403,22 @@ func (s shareState) afterMap(op operation, name string, i int, blocked bool) []s
 	next := s
 	next.user, next.works, next.known, next.unwanted = user, true, true, false
 	next.links[i] = "link"
+	if name == "MapWrong" && !op.succeeded() {
+		return []shareState{s} // whatever Windows says about a mapping, it stays
+	}
+	if s.behind { // Windows may say that it does not work, so another user may get it
+		dead, seen := s, s
+		dead.works, dead.behind, seen.behind = false, false, false
+		states := dead.afterMap(op, name, i, blocked)
+		for _, n := range seen.afterMap(op, name, i, blocked) {
+			states = add(states, n)
+		}
+		for _, n := range slices.Clone(states) {
+			n.behind = true
+			states = add(states, n)
+		}
+		return states
+	}
 	if op.succeeded() && op.disturbed { // what it has seen or made may be gone again
 		calm := op
 		calm.disturbed = false
@@ -429,11 +452,8 @@ func (s shareState) afterMap(op operation, name string, i int, blocked bool) []s
 		switch {
 		case s.down || s.links[i] == "directory":
 			return nil
-		case name == "MapWrong": // an existing link keeps the mapping of an earlier process
-			if s.known || !mapped || s.links[i] != "link" {
-				return nil
-			}
-			return []shareState{s}
+		case name == "MapWrong": // the server never accepts it
+			return nil
 		case mapped && !s.known: // the request gets its own mapping, or that of an earlier process
 			kept, guess := next, next
 			kept.user, kept.known, guess.known = s.user, false, false

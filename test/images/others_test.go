@@ -21,7 +21,6 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
@@ -326,7 +325,7 @@ func (j imageJudge) begin(n *simnode.Node, number uint32) *use {
 	u := &use{imageJudge: j, node: n, number: number}
 	var err error
 	for i, overwrite := range []bool{false, true} {
-		if u.process[i], err = n.NewProcess(rules.Rules{OverwriteUnknown: overwrite, WorkingDirs: []string{`C:\var`}}); err != nil {
+		if u.process[i], err = n.NewProcess(simnode.Rules{OverwriteUnknown: overwrite, WorkingDirs: []string{`C:\var`}}); err != nil {
 			j.Fatal(err)
 		}
 	}

@@ -25,7 +25,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 )
 
 // The servers that are measured.
@@ -142,12 +141,16 @@ type stubHost struct{}
 func (stubHost) Name() string           { return "stub" }
 func (stubHost) AddFlags(*flag.FlagSet) {}
 
-func (stubHost) Open(r rules.Rules, counts *win32.Counts) (*daemon.Node, error) {
+func (stubHost) Open(rules daemon.Rules) (*daemon.Node, error) {
 	n := node.New(stub{})
+	var counts *win32.Counts
+	if rules.CountCalls {
+		counts = win32.NewCounts()
+	}
 	n.Trace(counts) // as csi-proxy does
-	n.Rules = r
+	n.WorkingDirs = rules.WorkingDirs
 	winfs.KeepSystemRoot(n)
-	s, err := services.Open(n)
+	s, err := services.Open(n, services.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
@@ -179,11 +178,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	if err != nil {
 		return fmt.Errorf("working directories: %w", err)
 	}
-	var counts *win32.Counts
-	if o.metricsAddress != "" {
-		counts = win32.NewCounts()
-	}
-	n, err := p.Host.Open(o.hostRules(), counts)
+	n, err := p.Host.Open(o.rules())
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func serveAs(ctx context.Context, prefix string, ready func()) error {
 	if err != nil {
 		return err
 	}
-	s, err := services.Open(n)
+	s, err := services.Open(n, services.Options{})
 	if err != nil {
 		return err
 	}

@@ -450,7 +450,8 @@ func follow(ctx context.Context, n *node.Node, path string, list func() ([]smbap
 	if t.Err != nil {
 		out.Error = node.Typed(t.Err).Error()
 	}
-	if !t.At.IsUNC() {
+	share, ok := t.At.Share()
+	if !ok {
 		return out, nil
 	}
 	out.Share = t.At.Volume
@@ -459,7 +460,7 @@ func follow(ctx context.Context, n *node.Node, path string, list func() ([]smbap
 		out.Error = err.Error()
 	}
 	for _, m := range mappings {
-		if winpath.SameShare(m.Remote, out.Share) {
+		if m.Share == share {
 			out.ShareStatus = m.Status.String()
 		}
 	}

@@ -204,7 +204,7 @@ func (f *file) check(right uint32) error {
 		return win32.STATUS_VOLUME_DISMOUNTED // Source: inference, by the text of the code in ntstatus.h
 	case f.vol.offline:
 		return win32.STATUS_DEVICE_NOT_READY // Source: inference, as for the volume itself
-	case f.vol.share != nil && !f.reached():
+	case f.vol.remote != "" && !f.reached():
 		// Source: specification, [MS-SMB2]: the session of the open has ended; the number is
 		// inference.
 		return win32.STATUS_NETWORK_NAME_DELETED
@@ -217,7 +217,7 @@ func (f *file) check(right uint32) error {
 
 // reached reports whether the share of f can be used.
 func (f *file) reached() bool {
-	_, err := f.n.reach(*f.vol.share)
+	_, err := f.n.reach(f.vol.share)
 	return err == nil
 }
 

@@ -93,7 +93,7 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 		path = fmt.Sprintf(`\$Extend\$Deleted\%016X%08X`, uint64(f.open.Entry().ID()), 0)
 	}
 	// Apart from that, the normalized name is the one with which the file was opened.
-	if f.vol.share != nil && flags == win32.VOLUME_NAME_DOS && n.cfg.ShareNames == nodespec.ShareNamesClosed {
+	if f.vol.remote != "" && flags == win32.VOLUME_NAME_DOS && n.cfg.ShareNames == nodespec.ShareNamesClosed {
 		n.chosen("shareNames", "GetFinalPathNameByHandle of a normalized name on a share fails", path)
 		// Source: document, GetFinalPathNameByHandleW, "lacks access permission to any one of
 		// those components".
@@ -101,8 +101,8 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 	}
 	switch flags &^ win32.FILE_NAME_OPENED {
 	case win32.VOLUME_NAME_DOS:
-		if f.vol.share != nil {
-			return `\\?\UNC` + f.vol.share.String()[1:] + path, nil
+		if f.vol.remote != "" {
+			return `\\?\UNC` + f.vol.remote[1:] + path, nil
 		}
 		root, ok := n.dosRoot(f.vol)
 		if !ok {
@@ -110,7 +110,7 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 		}
 		return `\\?\` + strings.TrimSuffix(root, `\`) + path, nil
 	case win32.VOLUME_NAME_GUID:
-		if f.vol.share != nil {
+		if f.vol.remote != "" {
 			// Source: document, GetFinalPathNameByHandleW, "not created for network shares".
 			return "", win32.ERROR_PATH_NOT_FOUND // a share has no volume name (the function's page)
 		}

@@ -125,7 +125,7 @@ func (n *Node) linkTo(e *filetree.Entry, path string) *nodespec.Link {
 		return link
 	}
 	link.Exists = true
-	if p.vol != nil && p.vol.share == nil {
+	if p.vol != nil && p.vol.remote == "" {
 		link.VolumeSize = nodespec.Size(p.vol.length())
 	}
 	return link

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -20,6 +21,10 @@ import (
 // Windows keeps the mappings but loses the credentials: such mappings stay
 // disconnected until they are created again. The node does not store credentials:
 // a mapping stores how many times the password of its account had been set.
+//
+// The status is what Windows reports, not what an access finds: it can be behind, above all
+// while Windows connects, and an access with the node's own account, which a server of the
+// node's domain and one for guests accept, succeeds whatever the status is.
 //
 // A change of the password on the server does not end sessions ([MS-SMB2]: a
 // session is authenticated once), so the mapping stays OK until the server goes
@@ -63,21 +68,31 @@ type smbMapping struct {
 	Account string `json:"account,omitempty"` // key of the account; "" for the node's own
 	Changes int    `json:"changes,omitempty"` // smbAccount.Changes at the start of the session
 	Status  uint32 `json:"status,omitempty"`
-	Lost    bool   `json:"lost,omitempty"`   // the client no longer has the credentials
-	Idle    bool   `json:"idle,omitempty"`   // disconnected, and works again when it is used
-	Hidden  bool   `json:"hidden,omitempty"` // NetUseEnum does not report the user
+	Lost    bool   `json:"lost,omitempty"` // the client no longer has the credentials
+	Idle    bool   `json:"idle,omitempty"` // disconnected, and works again when it is used
+	// Behind is the number of lists for which NetUseEnum still reports Shown, although the
+	// mapping has Status: what Windows reports is behind what happens.
+	Behind int    `json:"behind,omitempty"`
+	Shown  uint32 `json:"shown,omitempty"`
+	Hidden bool   `json:"hidden,omitempty"` // NetUseEnum does not report the user
+}
+
+// share returns the share that is mapped.
+func (m smbMapping) share() winpath.Share {
+	share, _ := winpath.ParseShare(m.Remote) // UseAdd and loadSMB refuse other names
+	return share
 }
 
 // smbState is the SMB state of a node in memory.
 type smbState struct {
 	servers  map[string]smbServer
-	mappings map[string]smbMapping
+	mappings map[winpath.Share]smbMapping
 	volumes  map[string]*volume // file systems of shares in use, by fsid
 	turn     chan struct{}      // held by the call that uses the client, if calls are serial
 }
 
 func newSMBState() smbState {
-	return smbState{map[string]smbServer{}, map[string]smbMapping{}, map[string]*volume{}, make(chan struct{}, 1)}
+	return smbState{map[string]smbServer{}, map[winpath.Share]smbMapping{}, map[string]*volume{}, make(chan struct{}, 1)}
 }
 
 const (
@@ -97,15 +112,13 @@ func (n *Node) setServer(t *tx, s smbServer) {
 }
 
 func (n *Node) setMapping(t *tx, m smbMapping) {
-	key := foldSMB(m.Remote)
-	t.Put(smbMappingPrefix+key, m)
-	t.onCommit(func() { n.smb.mappings[key] = m })
+	t.Put(smbMappingPrefix+m.share().String(), m)
+	t.onCommit(func() { n.smb.mappings[m.share()] = m })
 }
 
 func (n *Node) deleteMapping(t *tx, m smbMapping) {
-	key := foldSMB(m.Remote)
-	t.Delete(smbMappingPrefix + key)
-	t.onCommit(func() { delete(n.smb.mappings, key) })
+	t.Delete(smbMappingPrefix + m.share().String())
+	t.onCommit(func() { delete(n.smb.mappings, m.share()) })
 }
 
 // loadSMB reads servers and mappings. Windows kept running while the process was
@@ -123,10 +136,11 @@ func (n *Node) loadSMB() error {
 		if err := n.store.Read(k, &m); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
-		if m.Status > win32.USE_RECONN {
-			return fmt.Errorf("%s: not an SMB mapping: status %d", k, m.Status)
+		share, err := winpath.ParseShare(m.Remote)
+		if err != nil || m.Status > win32.USE_RECONN || m.Shown > win32.USE_RECONN {
+			return fmt.Errorf("%s: not an SMB mapping: status %d, %v", k, m.Status, err)
 		}
-		n.smb.mappings[foldSMB(m.Remote)] = m
+		n.smb.mappings[share] = m
 	}
 	return nil
 }

@@ -55,18 +55,17 @@ func (n *Node) useAdd(t *tx, u win32.NewUse) error {
 		// inference.
 		return win32.ERROR_NO_SUCH_LOGON_SESSION
 	}
-	server, known := n.smb.servers[foldSMB(ref.Server)]
+	server, known := n.smb.servers[ref.Server()]
 	if !known || server.Down {
-		return n.gone(ref.Server).errno
+		return n.gone(ref.Server()).errno
 	}
 	m := smbMapping{Remote: u.Remote, User: u.User, Domain: u.Domain}
-	for _, other := range n.smb.mappings {
-		o, err := winpath.ParseShare(other.Remote)
-		if err != nil || !o.SameServer(ref) {
+	for share, other := range n.smb.mappings {
+		if share.Server() != ref.Server() {
 			continue
 		}
 		same := strings.EqualFold(other.User, u.User) && strings.EqualFold(other.Domain, u.Domain)
-		if !same || o.Equal(ref) && other.Status != win32.USE_OK {
+		if !same || share == ref && other.Status != win32.USE_OK {
 			// Source: Windows, System Error 1219 (csi-driver-smb issue 219).
 			return win32.ERROR_SESSION_CREDENTIAL_CONFLICT
 		}
@@ -82,7 +81,7 @@ func (n *Node) useAdd(t *tx, u win32.NewUse) error {
 	if key != "" {
 		m.Account, m.Changes = key, server.Accounts[key].Changes
 	}
-	if _, ok := server.Shares[foldSMB(ref.Name)]; !ok {
+	if _, ok := server.Shares[ref.Name()]; !ok {
 		// Source: document, WNetAddConnection2W, ERROR_BAD_NET_NAME; that NetUseAdd and WMI have
 		// it is inference.
 		return win32.ERROR_BAD_NET_NAME
@@ -95,9 +94,14 @@ func (n *Node) useAdd(t *tx, u win32.NewUse) error {
 //
 // Source: code, microsoft/wmi: MSFT_SmbGlobalMapping has no user; see the option smbUsers.
 func (n *Node) UseEnum() (uses []win32.Use, err error) {
-	err = n.client(func(*tx) error {
+	err = n.client(func(t *tx) error {
 		for _, m := range n.smb.mappings {
 			use := win32.Use{Remote: m.Remote, User: m.User, Domain: m.Domain, Status: m.Status}
+			if m.Behind > 0 {
+				use.Status = m.Shown
+				m.Behind--
+				n.setMapping(t, m)
+			}
 			if m.Hidden || n.cfg.SMBUsers == nodespec.SMBUsersHidden {
 				use.User, use.Domain = "", ""
 			}
@@ -115,9 +119,10 @@ func (n *Node) UseEnum() (uses []win32.Use, err error) {
 // Source: document, NetUseDel, USE_LOTS_OF_FORCE.
 func (n *Node) UseDel(remote string, force uint32) error {
 	return n.client(func(t *tx) error {
-		m, ok := n.smb.mappings[foldSMB(remote)]
+		share, err := winpath.ParseShare(remote)
+		m, ok := n.smb.mappings[share]
 		switch {
-		case !ok:
+		case err != nil || !ok:
 			return win32.ERROR_NOT_CONNECTED // Source: inference, by the text of the code in winerror.h
 		case force > win32.USE_LOTS_OF_FORCE:
 			return win32.ERROR_INVALID_PARAMETER // Source: inference, of a value that lmuse.h does not have
@@ -125,15 +130,15 @@ func (n *Node) UseDel(remote string, force uint32) error {
 			return win32.ERROR_NOT_SUPPORTED // Source: node, only USE_LOTS_OF_FORCE is emulated
 		}
 		n.deleteMapping(t, m)
-		n.closeShare(t, m.Remote)
+		n.closeShare(t, share)
 		return nil
 	})
 }
 
 // closeShare closes the files on a share: their handles can only be closed.
-func (n *Node) closeShare(t *tx, remote string) {
+func (n *Node) closeShare(t *tx, share winpath.Share) {
 	for fsid, v := range n.smb.volumes {
-		if !winpath.SameShare(v.share.String(), remote) {
+		if v.share != share {
 			continue
 		}
 		t.deletePrefix(closingPrefix(fsid))
@@ -187,26 +192,26 @@ func (n *Node) gone(server string) serverGone {
 // error of opening a file on it (ntstatus.h; when Windows returns which error is
 // general knowledge).
 func (n *Node) reach(ref winpath.Share) (smbShare, error) {
-	server, ok := n.smb.servers[foldSMB(ref.Server)]
+	server, ok := n.smb.servers[ref.Server()]
 	if !ok || server.Down {
-		return smbShare{}, n.gone(ref.Server).status
+		return smbShare{}, n.gone(ref.Server()).status
 	}
-	share, ok := server.Shares[foldSMB(ref.Name)]
+	share, ok := server.Shares[ref.Name()]
 	if !ok {
 		return smbShare{}, win32.STATUS_BAD_NETWORK_NAME // Source: inference, by the text of the code in ntstatus.h
 	}
-	m, mapped := n.smb.mappings[foldSMB(ref.String())]
+	m, mapped := n.smb.mappings[ref]
 	switch {
-	case !mapped && server.NodeAccount:
-		return share, nil // with the node's own account
-	case !mapped:
-		return smbShare{}, win32.STATUS_ACCESS_DENIED // Source: inference, of a share without a mapping
-	case m.Status == win32.USE_OK:
+	case mapped && m.Status == win32.USE_OK:
 		return share, nil
-	case m.Status == win32.USE_DISCONN && m.Idle:
+	case mapped && m.Status == win32.USE_DISCONN && m.Idle:
 		m.Status, m.Idle = win32.USE_OK, false
 		n.setMapping(&n.tx, m)
 		return share, nil
+	case server.NodeAccount:
+		return share, nil // with the node's own account, which leaves the mapping as it is
+	case !mapped:
+		return smbShare{}, win32.STATUS_ACCESS_DENIED // Source: inference, of a share without a mapping
 	case m.Status == win32.USE_DISCONN:
 		return smbShare{}, win32.STATUS_LOGON_FAILURE // Source: inference, of a mapping without its credentials
 	}
@@ -220,8 +225,9 @@ func (n *Node) reach(ref winpath.Share) (smbShare, error) {
 func (n *Node) openShare(rest string) (place, string, error) {
 	server, rest, _ := strings.Cut(rest, `\`)
 	share, rest, _ := strings.Cut(rest, `\`)
-	ref := winpath.Share{Server: server, Name: share}
-	if server == "" || share == "" {
+	remote := `\\` + server + `\` + share
+	ref, err := winpath.ParseShare(remote)
+	if err != nil {
 		// Source: inference, of a name without a server or a share.
 		return place{}, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD
 	}
@@ -231,7 +237,7 @@ func (n *Node) openShare(rest string) (place, string, error) {
 	}
 	v := n.smb.volumes[s.FSID]
 	if v == nil {
-		v = &volume{n: n, share: &ref, fsid: s.FSID, tree: n.trees[s.FSID]}
+		v = &volume{n: n, share: ref, remote: remote, fsid: s.FSID, tree: n.trees[s.FSID]}
 		n.smb.volumes[s.FSID] = v
 	}
 	return place{vol: v, tree: v.tree, entry: v.tree.Root()}, rest, nil

@@ -199,18 +199,19 @@ func (n *Node) RemoveSMBShare(server, share string) error {
 			return fmt.Errorf("no share %q", share)
 		}
 		delete(s.Shares, foldSMB(share))
-		n.dropShare(t, winpath.Share{Server: s.Name, Name: sh.Name}, sh)
+		n.dropShare(t, s.Name, sh)
 		return nil
 	})
 }
 
 // dropShare deletes the file tree of a share and disconnects its mapping.
-func (n *Node) dropShare(t *tx, ref winpath.Share, sh smbShare) {
-	if m, ok := n.smb.mappings[foldSMB(ref.String())]; ok {
+func (n *Node) dropShare(t *tx, server string, sh smbShare) {
+	ref, _ := winpath.ParseShare(`\\` + server + `\` + sh.Name) // validateSMBServer and makeShare refuse other names
+	if m, ok := n.smb.mappings[ref]; ok {
 		m.Status, m.Idle = win32.USE_DISCONN, false
 		n.setMapping(t, m)
 	}
-	n.closeShare(t, ref.String())
+	n.closeShare(t, ref)
 	t.deletePrefix(filePrefix(sh.FSID))
 	t.onCommit(func() { delete(n.trees, sh.FSID) })
 }
@@ -242,7 +243,7 @@ func (n *Node) RemoveSMBServer(server string) error {
 	}
 	return n.cause(n.transact(func(t *tx) error {
 		for _, sh := range s.Shares {
-			n.dropShare(t, winpath.Share{Server: s.Name, Name: sh.Name}, sh)
+			n.dropShare(t, s.Name, sh)
 		}
 		t.Delete(smbServerPrefix + key)
 		t.onCommit(func() { delete(n.smb.servers, key) })
@@ -267,17 +268,16 @@ func (n *Node) SetSMBEncryption(server string, can bool) error {
 func (n *Node) SetSMBServerDown(server string, down bool) error {
 	return n.changeServer(server, func(t *tx, s *smbServer) error {
 		s.Down = down
-		for _, m := range n.smb.mappings {
-			ref, err := winpath.ParseShare(m.Remote)
-			if err != nil || !strings.EqualFold(ref.Server, s.Name) {
+		for ref, m := range n.smb.mappings {
+			if ref.Server() != foldSMB(s.Name) {
 				continue
 			}
 			a, account := s.Accounts[m.Account]
-			_, share := s.Shares[foldSMB(ref.Name)]
+			_, share := s.Shares[ref.Name()]
 			switch {
 			case down:
 				m.Status, m.Idle = win32.USE_DISCONN, false
-				n.closeShare(t, m.Remote)
+				n.closeShare(t, ref)
 			case !m.Lost && share && (m.Account == "" && s.NodeAccount || account && a.Changes == m.Changes):
 				m.Status, m.Idle = win32.USE_OK, false
 				if n.cfg.SMBReconnect == nodespec.SMBReconnectOnUse {
@@ -294,13 +294,24 @@ func (n *Node) SetSMBServerDown(server string, down bool) error {
 // SetSMBMappingStatus sets the status that Windows reports for a mapping, as
 // after network errors: one of [nodespec.SMBStatuses].
 func (n *Node) SetSMBMappingStatus(remote, status string) error {
+	return n.changeMapping(remote, status, func(m *smbMapping, number uint32) { m.Status, m.Idle = number, false })
+}
+
+// ShowSMBMappingStatus makes the next lists report a status that the mapping does not have: it
+// works, or not, as before.
+func (n *Node) ShowSMBMappingStatus(remote, status string, lists int) error {
+	return n.changeMapping(remote, status, func(m *smbMapping, number uint32) { m.Behind, m.Shown = lists, number })
+}
+
+func (n *Node) changeMapping(remote, status string, change func(m *smbMapping, number uint32)) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.usable(); err != nil {
 		return err
 	}
-	m, ok := n.smb.mappings[foldSMB(remote)]
-	if !ok {
+	share, err := winpath.ParseShare(remote)
+	m, ok := n.smb.mappings[share]
+	if err != nil || !ok {
 		return fmt.Errorf("no SMB mapping of %q", remote)
 	}
 	number := slices.Index(nodespec.SMBStatuses(), status)
@@ -308,7 +319,7 @@ func (n *Node) SetSMBMappingStatus(remote, status string) error {
 		return fmt.Errorf("status %q, want one of %q", status, nodespec.SMBStatuses())
 	}
 	return n.cause(n.transact(func(t *tx) error {
-		m.Status, m.Idle = uint32(number), false
+		change(&m, uint32(number))
 		n.setMapping(t, m)
 		return nil
 	}))

@@ -62,11 +62,12 @@ type volume struct {
 	cached    time.Time // when the storage provider of WMI knows the volume; zero if it does not
 
 	opens      []*deviceHandle
-	gone       bool           // removed: its handles can only be closed
-	offline    bool           // by IOCTL_VOLUME_OFFLINE, or because it is new: see volumeRecord
-	locked     *deviceHandle  // that has locked it (FSCTL_LOCK_VOLUME), or nil
-	formatting uint64         // number of the format in progress, or 0
-	share      *winpath.Share // for an SMB share, which has files but no device
+	gone       bool          // removed: its handles can only be closed
+	offline    bool          // by IOCTL_VOLUME_OFFLINE, or because it is new: see volumeRecord
+	locked     *deviceHandle // that has locked it (FSCTL_LOCK_VOLUME), or nil
+	formatting uint64        // number of the format in progress, or 0
+	share      winpath.Share // for an SMB share, which has files but no device
+	remote     string        // its name, as it was opened first
 
 	// The file system, according to the boot sector. tree is nil if Windows does
 	// not recognize it.
@@ -92,8 +93,8 @@ func (v *volume) name() string { return `\\?\Volume` + v.guid().String() + `\` }
 
 // ntDevice returns the volume's name in the object manager.
 func (v *volume) ntDevice() string {
-	if v.share != nil {
-		return `\Device\Mup\` + v.share.Server + `\` + v.share.Name
+	if v.remote != "" {
+		return `\Device\Mup` + v.remote[1:]
 	}
 	return fmt.Sprintf(`\Device\HarddiskVolume%d`, v.Device)
 }

@@ -53,6 +53,9 @@ const (
 	StatusReconnecting Status = win32.USE_RECONN
 )
 
+// Connects reports whether Windows is connecting the mapping.
+func (s Status) Connects() bool { return s == StatusConnecting || s == StatusReconnecting }
+
 // String returns the name of the status.
 func (s Status) String() string {
 	switch s {
@@ -74,21 +77,21 @@ func (s Status) String() string {
 
 // Mapping is a global mapping.
 type Mapping struct {
-	Remote string // \\server\share
-	User   string // DOMAIN\name or name; empty for the node's own account, or if Windows does not report it
+	Share  winpath.Share // zero if Windows lists something else than \\server\share
+	User   string        // DOMAIN\name or name; empty for the node's own account, or if Windows does not report it
 	Status Status
 }
 
 // Link is a directory link to a share.
 type Link struct {
 	Path   string
-	Remote string // \\server\share\sub\
+	Target winpath.Path // on a share
 }
 
-// On reports whether the link leads to a share, \\server\share.
-func (l Link) On(remote string) bool {
-	leads, err := share(l.Remote)
-	return err == nil && winpath.SameShare(leads, remote)
+// Share returns the share that the link leads to.
+func (l Link) Share() winpath.Share {
+	share, _ := l.Target.Share()
+	return share
 }
 
 // SMBAPI is the HostAPI of a node. Its methods may be called concurrently. The methods of the
@@ -106,10 +109,8 @@ var _ HostAPI = SMBAPI{}
 // encrypted. On other systems all methods fail with [errors.ErrUnsupported].
 func New() HostAPI { return SMBAPI{host: node.NativeHost()} }
 
-// On returns the HostAPI of a node, with its rules.
-func On(n *node.Node) SMBAPI {
-	return SMBAPI{host: node.HostOf(n)}.RequirePrivacy(!n.NoSMBPrivacy).AcceptUnverifiedPasswords(n.AcceptUnverifiedPasswords)
-}
+// On returns the HostAPI of a node. Its mappings are encrypted.
+func On(n *node.Node) SMBAPI { return SMBAPI{host: node.HostOf(n)} }
 
 // RequirePrivacy returns the same HostAPI with encryption of new mappings on or off.
 // Encryption needs SMB 3 on the server.
@@ -118,8 +119,8 @@ func (s SMBAPI) RequirePrivacy(privacy bool) SMBAPI {
 	return s
 }
 
-// AcceptUnverifiedPasswords returns the same HostAPI, whose Verify returns no error for
-// credentials that could not be verified with the server.
+// AcceptUnverifiedPasswords returns the same HostAPI, whose Ask returns [CannotAsk] for
+// credentials that could not be verified with the server, whatever the reason.
 func (s SMBAPI) AcceptUnverifiedPasswords(accept bool) SMBAPI {
 	s.anyPassword = accept
 	return s
@@ -136,12 +137,25 @@ func (s SMBAPI) WithContext(ctx context.Context) HostAPI {
 func (s SMBAPI) Node() *node.Node { return s.host.Node }
 
 // share returns the \\server\share of a path.
-func share(remotePath string) (string, error) {
+func share(remotePath string) (winpath.Share, error) {
 	p, err := winpath.Parse(remotePath)
-	if err == nil && !p.IsUNC() {
+	s, ok := p.Share()
+	if err == nil && !ok {
 		err = hosterr.Text(hosterr.ErrInvalid, "not a path on a share: %s", remotePath)
 	}
-	return p.Volume, err
+	return s, err
+}
+
+// credentials returns the credentials of a user, who may be DOMAIN\name.
+func credentials(username, password string) win32.Credentials {
+	if username == "" {
+		return win32.Credentials{}
+	}
+	c := win32.Credentials{User: username, Password: win32.NewSecret(password)}
+	if domain, name, ok := strings.Cut(username, `\`); ok {
+		c.Domain, c.User = domain, name
+	}
+	return c
 }
 
 // Mappings returns the global mappings of the node with a single Windows call.
@@ -159,7 +173,8 @@ func (s SMBAPI) Mappings() ([]Mapping, error) {
 		if u.Domain != "" && user != "" {
 			user = u.Domain + `\` + user
 		}
-		list = append(list, Mapping{Remote: u.Remote, User: user, Status: Status(u.Status)})
+		share, _ := winpath.ParseShare(u.Remote)
+		list = append(list, Mapping{Share: share, User: user, Status: Status(u.Status)})
 	}
 	return list, nil
 }
@@ -175,7 +190,7 @@ func (s SMBAPI) IsSMBMapped(remotePath string) (bool, error) {
 		return false, err
 	}
 	for _, m := range list {
-		if winpath.SameShare(m.Remote, remote) {
+		if m.Share == remote {
 			return m.Status == StatusOK, nil
 		}
 	}
@@ -191,13 +206,8 @@ func (s SMBAPI) NewSMBGlobalMapping(remotePath, username, password string) error
 	if err != nil {
 		return err
 	}
-	use := win32.NewUse{Remote: remote}
-	if username != "" {
-		use.User, use.Password = username, win32.NewSecret(password)
-		if domain, name, ok := strings.Cut(username, `\`); ok {
-			use.Domain, use.User = domain, name
-		}
-	}
+	as := credentials(username, password)
+	use := win32.NewUse{Remote: remote.String(), User: as.User, Domain: as.Domain, Password: as.Password}
 	if !s.noPrivacy {
 		use.Flags |= win32.REQUIRE_CONNECTION_PRIVACY
 	}
@@ -208,34 +218,43 @@ func (s SMBAPI) NewSMBGlobalMapping(remotePath, username, password string) error
 	if win32.IsCode(err, win32.ERROR_NOT_SUPPORTED) {
 		err = hosterr.Text(hosterr.ErrFailedPrecondition, "%w", err)
 	}
-	return hosterr.WithHint("map share", hosterr.Quote(remote), node.Typed(err), s.hint(err, username))
+	return hosterr.WithHint("map share", hosterr.Quote(remote.String()), node.Typed(err), s.hint(err, username))
 }
 
-// Verify checks with the server of a path whether it accepts the credentials, in a separate
-// session that does not affect mappings. verified is false if the server did not respond,
-// which is an error unless AcceptUnverifiedPasswords was called.
-func (s SMBAPI) Verify(remotePath, username, password string) (verified bool, err error) {
+// Answer is the answer of a server to the question whether it accepts credentials.
+type Answer int
+
+// The answers.
+const (
+	Unasked   Answer = iota
+	Accepted         // the server accepts them
+	Refused          // the server refuses them, as the error says
+	NoAnswer         // the server did not answer, as the error says
+	CannotAsk        // it cannot be known, and the request goes on without; there is no error
+)
+
+// Ask asks a server whether it accepts the credentials, in a separate session that does not
+// affect mappings.
+//
+// It is not known whether Windows can always ask: while a node has a session with the server,
+// Windows may refuse another one (error 1219). Then the answer is CannotAsk. Without a user
+// there is no separate session, and the same error says that the session is another user's.
+func (s SMBAPI) Ask(server, username, password string) (Answer, error) {
 	if err := s.host.Ready(); err != nil {
-		return false, err
+		return NoAnswer, err
 	}
-	remote, err := share(remotePath)
-	if err != nil {
-		return false, err
+	err := s.host.Node.API.LogonToServer(server, credentials(username, password))
+	typed := hosterr.Wrap("log on to server", hosterr.Quote(server), node.Typed(err))
+	switch {
+	case err == nil:
+		return Accepted, nil
+	case errors.Is(typed, hosterr.ErrPermissionDenied):
+		return Refused, typed
+	case s.anyPassword, CredentialConflict(err) && username != "":
+		s.host.Node.Log.Warn("Could not verify SMB credentials with the server", "server", server, "user", username, "err", typed)
+		return CannotAsk, nil
 	}
-	server, _, _ := strings.Cut(strings.TrimPrefix(remote, `\\`), `\`)
-	c := win32.Credentials{User: username}
-	if username != "" {
-		c.Password = win32.NewSecret(password)
-		if domain, name, ok := strings.Cut(username, `\`); ok {
-			c.Domain, c.User = domain, name
-		}
-	}
-	err = node.Typed(s.host.Node.API.LogonToServer(server, c))
-	if err != nil && !errors.Is(err, hosterr.ErrPermissionDenied) && s.anyPassword {
-		s.host.Node.Log.Warn("Accepting SMB credentials that could not be verified", "server", server, "user", username, "err", err)
-		return false, nil
-	}
-	return err == nil, hosterr.Wrap("log on to server", hosterr.Quote(server), err)
+	return NoAnswer, typed
 }
 
 // Hints for errors of mappings.
@@ -283,7 +302,7 @@ func (s SMBAPI) RemoveSMBGlobalMapping(remotePath string) error {
 	if err != nil {
 		return err
 	}
-	err = s.host.Node.API.UseDel(remote, win32.USE_LOTS_OF_FORCE)
+	err = s.host.Node.API.UseDel(remote.String(), win32.USE_LOTS_OF_FORCE)
 	if err == nil || win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
 		winfs.ShareUnmapped(s.host.Node, remote)
 	}
@@ -292,7 +311,7 @@ func (s SMBAPI) RemoveSMBGlobalMapping(remotePath string) error {
 		err = hosterr.Text(hosterr.ErrNotFound, "failed to query SMB global mapping by remote path %s: not found", remote)
 		return hosterr.Text(hosterr.ErrNotFound, "error remove smb mapping '%s'. err: %w", remote, err)
 	}
-	return hosterr.Wrap("remove mapping of share", hosterr.Quote(remote), node.Typed(err))
+	return hosterr.Wrap("remove mapping of share", hosterr.Quote(remote.String()), node.Typed(err))
 }
 
 // NewSMBLink implements [HostAPI]. The print name of the link is the UNC path with a trailing
@@ -312,24 +331,21 @@ func (s SMBAPI) CheckLink(remotePath, localPath string) (there bool, err error) 
 	return winfs.CheckLinkToShare(s.host.Ctx, s.host.Node, remotePath, localPath)
 }
 
-// RemoteOf returns the UNC path that a link at path leads to. It returns "" if path does not
-// exist, is not a link, or leads elsewhere.
-func (s SMBAPI) RemoteOf(path string) (string, error) {
+// LinkAt returns the link to a share that is at path. ok is false if path does not exist, is
+// not a link, or leads elsewhere.
+func (s SMBAPI) LinkAt(path string) (l Link, ok bool, err error) {
 	if err := s.host.Ready(); err != nil {
-		return "", err
+		return Link{}, false, err
 	}
 	link, ok, err := s.readlink(path)
-	switch {
-	case errors.Is(err, hosterr.ErrNotFound):
-		return "", nil
-	case err != nil || !ok:
-		return "", err
+	if err != nil || !ok {
+		if errors.Is(err, hosterr.ErrNotFound) {
+			err = nil
+		}
+		return Link{}, false, err
 	}
 	target, err := winpath.FromNT(link.Substitute)
-	if err != nil || !target.IsUNC() {
-		return "", nil // does not lead to a share
-	}
-	return target.String(), nil
+	return Link{Path: path, Target: target}, err == nil && target.IsUNC(), nil
 }
 
 // readlink reads a link. It tries again if Windows cannot read it, because a link that
@@ -507,14 +523,14 @@ func (s *search) link(path string) error {
 		return nil
 	}
 	if target, err := winpath.FromNT(link.Substitute); err == nil && target.IsUNC() {
-		s.found = append(s.found, Link{Path: path, Remote: target.String()})
+		s.found = append(s.found, Link{Path: path, Target: target})
 	}
 	return nil
 }
 
-// Refused reports whether err says that the server refused the credentials of a mapping, or
-// that Windows has lost them.
-func Refused(err error) bool {
+// UserRefused reports whether err says that the server refused the credentials of a mapping,
+// or that Windows has lost them.
+func UserRefused(err error) bool {
 	return AccessDenied(err) || win32.IsCode(err, win32.ERROR_INVALID_PASSWORD, win32.ERROR_LOGON_FAILURE, win32.ERROR_ACCOUNT_RESTRICTION,
 		win32.ERROR_PASSWORD_EXPIRED, win32.ERROR_ACCOUNT_DISABLED, win32.ERROR_PASSWORD_MUST_CHANGE, win32.ERROR_ACCOUNT_LOCKED_OUT, win32.ERROR_NOT_CONNECTED)
 }
@@ -522,9 +538,6 @@ func Refused(err error) bool {
 // AccessDenied reports whether err says that access is denied: the server refuses the
 // credentials, or they have no right to the root directory of the share.
 func AccessDenied(err error) bool { return win32.IsCode(err, win32.ERROR_ACCESS_DENIED) }
-
-// NotConnected reports whether err says that a mapping has no session.
-func NotConnected(err error) bool { return win32.IsCode(err, win32.ERROR_NOT_CONNECTED) }
 
 // NoShare reports whether err says that the server does not have the share.
 func NoShare(err error) bool { return win32.IsCode(err, win32.ERROR_BAD_NET_NAME) }

@@ -1,0 +1,186 @@
+package smb
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/service"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
+)
+
+// usedBy returns an existing link to the share, other than except, or "". It forgets links
+// that no longer exist. A link that cannot be read counts as existing.
+func (c *call) usedBy(share winpath.Share, except string) (string, error) {
+	for _, path := range c.s.linksTo(share) {
+		if except != "" && linkKey(path) == linkKey(except) {
+			continue
+		}
+		link, ok, err := c.host.LinkAt(path)
+		switch {
+		case err == nil && ok && link.Share() == share:
+			return path, nil
+		case err == nil:
+			c.s.dropLink(share, path)
+		case c.ctx.Err() != nil:
+			return "", c.ctx.Err()
+		default:
+			c.s.base.Node.Log.Warn("Failed to read a link to an SMB share; its mapping counts as in use", "link", path, "err", err)
+			return path, nil
+		}
+	}
+	if c.s.partly() && !c.s.made(share) {
+		return "a link that may exist", nil
+	}
+	return "", nil
+}
+
+// Survey searches for links of earlier processes. The daemon calls it when it starts. Otherwise
+// the first request does the same. The first list of mappings after it logs how many are not
+// used by a link.
+func (s *SMB) Survey(ctx context.Context) error {
+	return service.Do(ctx, s.base, nil, func(smbapi.HostAPI) error { return s.find(ctx, s.on(ctx, winpath.Share{})) })
+}
+
+// CountMappings returns how many mappings of the node have each status, also those of other
+// programs. The daemon calls it for its metrics.
+func (s *SMB) CountMappings(ctx context.Context) (map[smbapi.Status]int, error) {
+	return service.Get(ctx, s.base, nil, func(smbapi.HostAPI) (map[smbapi.Status]int, error) {
+		all, err := s.list(s.on(ctx, winpath.Share{}))
+		if err != nil {
+			return nil, hosterr.Wrap("list the mappings", "", err)
+		}
+		counts := map[smbapi.Status]int{}
+		for _, m := range all {
+			counts[m.Status]++
+		}
+		return counts, nil
+	})
+}
+
+// CountPending returns how many mappings are removed as soon as no link uses them.
+func (s *SMB) CountPending() int { return len(s.unwanted("")) }
+
+// searching is the key of the lock of a search.
+const searching = "\x00search for links"
+
+// searchInterval is how long an incomplete search is not repeated.
+const searchInterval = 10 * time.Minute
+
+// find searches, once for each node, for links that earlier processes made. An incomplete
+// search is repeated by a later request.
+func (s *SMB) find(ctx context.Context, h host) error {
+	if s.wasSearched(s.base.Node.Clock.Now()) {
+		return nil
+	}
+	unlock, err := s.base.Node.Locks.Shares.Lock(ctx, searching)
+	if err != nil {
+		return hosterr.Wrap("wait for the search for links to shares", "", err)
+	}
+	defer unlock()
+	if s.wasSearched(s.base.Node.Clock.Now()) {
+		return nil
+	}
+	links, err := h.Links()
+	incomplete := errors.Is(err, smbapi.ErrIncomplete)
+	if incomplete {
+		s.base.Node.Log.Warn("Search for links to SMB shares was incomplete; every mapping of an earlier process counts as in use", "err", err)
+	} else if err != nil {
+		return hosterr.Wrap("search for links to shares", "", err)
+	}
+	for _, l := range links {
+		s.addLink(l.Share(), l.Path)
+	}
+	s.setSearched(s.base.Node.Clock.Now(), incomplete, len(links))
+	return nil
+}
+
+// list lists the mappings. The first list after a search logs what the search found: a list at
+// the start would load WMI into a process that may never need it.
+func (s *SMB) list(h host) ([]smbapi.Mapping, error) {
+	all, err := h.Mappings()
+	if err != nil {
+		return nil, err
+	}
+	links, ok := s.toReport()
+	if !ok {
+		return all, nil
+	}
+	orphans := 0
+	for _, m := range all {
+		if len(s.linksTo(m.Share)) == 0 {
+			orphans++
+		}
+	}
+	level := slog.LevelInfo
+	if orphans > 0 {
+		level = slog.LevelWarn
+	}
+	s.base.Node.Log.Log(context.Background(), level, "Found SMB mappings", "mappings", len(all), "links", links, "withoutLinks", orphans)
+	return all, nil
+}
+
+// A mapping whose removal was requested while links used it is removed when the filesystem
+// service removes its last link. A timer checks for links that other programs removed.
+const (
+	sweepInterval = 30 * time.Second
+	// sweepLimit is how long the removal of a link waits for the removal of its mapping.
+	sweepLimit = 2 * time.Second
+)
+
+// sweepSoon sweeps the shares that had a link at or below path, which was removed. A long
+// sweep continues after the caller has its response.
+func (s *SMB) sweepSoon(ctx context.Context, path string) {
+	shares := s.unwanted(path)
+	if len(shares) == 0 {
+		return
+	}
+	wait, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	rest := context.WithoutCancel(ctx)
+	// sweep logs its errors.
+	_ = service.Do(wait, s.base, nil, func(smbapi.HostAPI) error { s.sweep(rest, shares); return nil })
+}
+
+// sweepLater sweeps after an interval if a removal is pending, and again until none is.
+func (s *SMB) sweepLater() {
+	s.armTimer(func() {
+		s.sweep(context.Background(), s.unwanted(""))
+		s.sweepLater()
+	})
+}
+
+// sweep removes the mappings of shares that are no longer used by a link, and logs errors.
+// Shares do not wait for each other: each has an interval of its own.
+func (s *SMB) sweep(ctx context.Context, shares []winpath.Share) {
+	var all sync.WaitGroup
+	for _, share := range shares {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, sweepInterval)
+			defer cancel()
+			err := service.Do(ctx, s.base, nil, func(smbapi.HostAPI) error { return s.sweepOne(ctx, share) })
+			if err != nil {
+				s.base.Node.Log.Warn("Failed to remove an SMB mapping without links; it is tried again", "share", share, "err", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (s *SMB) sweepOne(ctx context.Context, share winpath.Share) error {
+	c := &call{s: s, ctx: ctx, share: share, host: s.on(ctx, share)}
+	return s.locked(ctx, share.Server(), nil, func() error {
+		if !s.isUnwanted(share) { // mapped again in the meantime
+			return nil
+		}
+		by, err := c.usedBy(share, "")
+		if err != nil || by != "" {
+			return err
+		}
+		return c.remove(share)
+	})
+}
