@@ -73,16 +73,51 @@ func ownSpellings() []string {
 // otherSpellings are paths that lead, or may lead, to the pipe csi-proxy-disk-v1 or to all
 // pipes.
 func otherSpellings() []string {
-	return []string{
-		`\\?\pipe\csi-proxy-disk-v1`, `\\.\\pipe\csi-proxy-disk-v1`, `\\.\pipe\\csi-proxy-disk-v1`, `\\.\pipe\.\csi-proxy-disk-v1`,
-		`\\.\pipe\x\..\csi-proxy-disk-v1`, `\\.\x\..\pipe\csi-proxy-disk-v1`, `//?/pipe/csi-proxy-disk-v1`, `\\?\PIPE\CSI-PROXY-DISK-V1`,
-		`\??\pipe\csi-proxy-disk-v1`, `/??/pipe/csi-proxy-disk-v1`, `\\?\GLOBALROOT\Device\NamedPipe\csi-proxy-disk-v1`, `\\.\GlobalRoot\Device\NamedPipe\csi-proxy-disk-v1`,
-		`\\localhost\pipe\csi-proxy-disk-v1`, `\\127.0.0.1\pipe\csi-proxy-disk-v1`, `\\NODE-1\IPC$\csi-proxy-disk-v1`, `\\?\UNC\localhost\pipe\csi-proxy-disk-v1`,
-		`\\?\UNC\localhost\IPC$\csi-proxy-disk-v1`, `\\.\unc\127.0.0.1\ipc$\csi-proxy-disk-v1`, `//?/UNC/NODE-1/IPC$/csi-proxy-disk-v1`, `\??\UNC\localhost\IPC$\csi-proxy-disk-v1`,
-		`\\.\pipe`, `\\.\pipe\`, `//./pipe/`, `\\.\pipe.\csi-proxy-disk-v1`, `\\.\pipe \csi-proxy-disk-v1`, `\\..\pipe\csi-proxy-disk-v1`,
-		` \\.\pipe\csi-proxy-disk-v1`, `\\.\pıpe\csi-proxy-disk-v1`, `\\.\ｐｉｐｅ\csi-proxy-disk-v1`, "\\\\.\\pipe\\csi-proxy-disk-v1\\", `\\.\C:\..\pipe\csi-proxy-disk-v1`,
+	all := []string{
+		`\\?\GLOBALROOT\Device\NamedPipe\csi-proxy-disk-v1`, `\\.\GlobalRoot\??\pipe\csi-proxy-disk-v1`, `\\.\Global\pipe\csi-proxy-disk-v1`,
+		`\\.\Mup\localhost\pipe\csi-proxy-disk-v1`, `\\?\UNC\;LanmanRedirector\localhost\IPC$\csi-proxy-disk-v1`, `\\;LanmanRedirector\;Z:0\localhost\pipe\csi-proxy-disk-v1`,
+		`\\localhost\;Z:\pipe\csi-proxy-disk-v1`, `\\NODE-1\IPC$\csi-proxy-disk-v1`, `\\127.0.0.1\pipe\csi-proxy-disk-v1`, `\\localhost\pipe \csi-proxy-disk-v1`,
+		`\\localhost\pipe.\csi-proxy-disk-v1`, `\\localhost\ipc$ . \csi-proxy-disk-v1`, `\\localhost\C$\..\..\pipe\csi-proxy-disk-v1`, `\\?\UNC\localhost\C$\..\IPC$\csi-proxy-disk-v1`,
+		`\\.\pipe.\csi-proxy-disk-v1`, `\\.\pipe \csi-proxy-disk-v1`, `\\..\pipe\csi-proxy-disk-v1`, `\\.\C:\..\pipe\csi-proxy-disk-v1`, `\\?\C:\x\..\..\pipe\csi-proxy-disk-v1`,
+		` \\.\pipe\csi-proxy-disk-v1`, "\t\\\\.\\pipe\\csi-proxy-disk-v1", `\\.\pıpe\csi-proxy-disk-v1`, `\\.\ｐｉｐｅ\csi-proxy-disk-v1`, `\\.\pipe\csi-proxy-disk-v1\`,
+		`\\.\pipe\\csi-proxy-disk-v1`, `\\.\pipe\.\csi-proxy-disk-v1`, `\\.\pipe\x\..\csi-proxy-disk-v1`, `\\.\x\..\pipe\csi-proxy-disk-v1`, `\\.\.\pipe\csi-proxy-disk-v1`, `\\.\pipe\.`, `\\.\pipe\..`, `\\.\pipe\. `,
+		`\\.\pipe`, `\\.\pipe\`, `\\.\`, `\\.`, `\\?\`, `\\?`, `\??\`, `\??`, `\\`, `\\\`, `\\localhost`, `\\localhost\`, `\\localhost\\`, `\\?\UNC`, `\\?\UNC\localhost`, `\\?\UNC\localhost\`,
+		`\\.\GLOBALROOT`, `\\.\GLOBALROOT\Device`, `\\.\Global`, `\\.\Mup`, `\\\localhost\pipe\csi-proxy-disk-v1`, `\\?\\pipe\csi-proxy-disk-v1`,
 	}
+	for _, prefix := range []string{`\\?\`, `\??\`, `\\.\\`, `\\localhost\`, `\\?\UNC\localhost\`, `\\.\unc\[::1]\`, `\??\UNC\127.0.0.1\`} {
+		for _, root := range []string{`pipe`, `PIPE`, `IPC$`} {
+			all = append(all, prefix+root, prefix+root+`\csi-proxy-disk-v1`)
+		}
+	}
+	for _, path := range slices.Clone(all) {
+		all = append(all, strings.ReplaceAll(path, `\`, `/`))
+	}
+	return all
 }
+
+// A split is a path in two parts, which the kubelet joins.
+type split struct{ hostPath, subPath string }
+
+// splits are the paths of pipes with one part of them in the subPath. Left out is what the
+// kubelet refuses: a subPath that is absolute or has "..".
+func splits() []split {
+	var all []split
+	for _, path := range slices.Concat(ownSpellings(), otherSpellings(), []string{`\\.\pipe\csi-proxy-admin`, `\\localhost\pipe\csi-proxy-admin`}) {
+		for i := 2; i < len(path)-1; i++ {
+			if path[i] != '\\' && path[i] != '/' {
+				continue
+			}
+			s := split{path[:i+1], path[i+1:]}
+			if len(strings.TrimSpace(path[:i])) < 2 || strings.ContainsAny(s.subPath[:1], `\/`) || slices.Contains(strings.FieldsFunc(s.subPath, isSeparator), "..") {
+				continue
+			}
+			all = append(all, s, split{path[:i], s.subPath})
+		}
+	}
+	return all
+}
+
+func isSeparator(r rune) bool { return r == '\\' || r == '/' }
 
 // otherNames are names of pipes that begin as those of the API, and are not.
 func otherNames() []string {
@@ -91,11 +126,23 @@ func otherNames() []string {
 	}
 }
 
-// otherPaths lead to no pipe of CSI Proxy.
+// otherPaths lead to no pipe of CSI Proxy. They are what Windows and Linux pods mount in
+// the charts of drivers, agents and runtimes, and directories that only have the words of
+// a pipe's path in their names.
 func otherPaths() []string {
 	return []string{
-		`C:\var\lib\kubelet`, `/var/lib/kubelet`, `\var\lib\kubelet`, `c:/csi-proxy-disk-v1`, `C:\pipe\csi-proxy-disk-v1`, `\\.\pipe\containerd-containerd`, `//./pipe/docker_engine`,
-		`\\server\share\pipeline`, `\\server\share\pipes\csi-proxy-disk-v1`, `\\?\C:\data`, `\\.\PhysicalDrive1`, `\\?\Volume{01234567-89ab-cdef-0123-456789abcdef}\`, `\\server\größe`,
+		`C:\var\lib\kubelet`, `C:\var\lib\kubelet\plugins_registry\`, `C:\var\lib\kubelet\plugins\disk.csi.azure.com\`, `\var\lib\kubelet`, `c:/k`, `C:\k\azure.json`,
+		`C:\var\log\pods`, `C:\ProgramData\docker\containers`, `C:\ProgramData\containerd\root`, `C:\ProgramData\Kubernetes`, `C:\Program Files\containerd`, `C:\etc\kubernetes`,
+		`C:\opt\cni\bin`, `C:\CalicoWindows`, `C:\Windows\System32\drivers\etc`, `C:\`, `D:\`, `C:`, `D:\data`, `%SystemDrive%\data`, `C:\AzureData`, `C:\hpc`, `C:\etc\fluent-bit`,
+		`\\.\pipe\containerd-containerd`, `//./pipe/docker_engine`, `\\.\pipe\rancher_wins`, `\\.\pipe\dockerDesktopLinuxEngine`, `\\.\pipe\csi-secrets-store`,
+		`/var/lib/kubelet`, `/var/lib/kubelet/pods`, `/var/lib/kubelet/plugins_registry`, `/var/run/docker.sock`, `/run/containerd/containerd.sock`, `/var/log`, `/var/log/pods`,
+		`/var/lib/docker/containers`, `/dev`, `/dev/fuse`, `/sys`, `/sys/fs/bpf`, `/sys/fs/cgroup`, `/proc`, `/`, `/etc/kubernetes/pki`, `/etc/cni/net.d`, `/opt/cni/bin`, `/lib/modules`,
+		`/etc/machine-id`, `/run/xtables.lock`, `/mnt/disks`, `/etc/ssl/certs`, `/usr/share/zoneinfo`, `/boot`, `//var/run/docker.sock`, `/tmp`, `/var/run/netns`,
+		`C:\pipe\csi-proxy-disk-v1`, `c:/csi-proxy-disk-v1`, `/pipe/csi-proxy-disk-v1`, `pipe\csi-proxy-disk-v1`, `C:\var\log\pipelines..old\x`, `/data/a..b`, `C:\größe`,
+		`\\server\share\pipeline`, `\\server\share\pipe\csi-proxy-disk-v1`, `\\server\share\ipc$`, `\\server\pipes\csi-proxy-disk-v1`, `\\server\größe`, `\\10.0.0.5\k8s$\data`,
+		`\\server.example.com\share`, `//server/share/`, `\\server@SSL@8443\DavWWWRoot\data`, `\\?\UNC\server\share\pipeline\pipe`, `\\fe80--1.ipv6-literal.net\share`,
+		`\\?\C:\data`, `\\?\C:\data\pipeline`, `\\?\c:\pipe\csi-proxy-disk-v1`, `\\.\D:\`, `\??\C:\data`, `\\?\C:\globalroot\x..y\größe`, `//?/C:/ipc$`, `\\.\PhysicalDrive1`,
+		`\\?\Volume{01234567-89ab-cdef-0123-456789abcdef}\`, `\\?\Volume{01234567-89ab-cdef-0123-456789abcdef}\pipe`, `\\.\HarddiskVolume3\pipe`,
 	}
 }
 
@@ -126,9 +173,31 @@ func PodCases() []Case {
 		add(pod("kube-system", "disk-driver", `\\.\pipe\`+name), `no pod may mount \\.\pipe\`)
 		add(pod("default", "", `//./pipe/`+name), `no pod may mount \\.\pipe\`)
 	}
-	for _, path := range otherPaths() {
-		add(pod("default", "", path), "")
+	for _, s := range splits() {
+		for i, mount := range []corev1.VolumeMount{{SubPath: s.subPath}, {SubPathExpr: "$(X)"}} {
+			p := pod("kube-system", "disk-driver", `C:\x`, s.hostPath)
+			mount.Name, mount.MountPath = "v1", `C:\mnt`
+			if mounting := (corev1.Container{Name: "d", Image: "example.com/d", VolumeMounts: []corev1.VolumeMount{{Name: "v0", MountPath: `C:\x`}, mount}}); i == 0 {
+				p.Spec.Containers = append(p.Spec.Containers, mounting)
+			} else {
+				p.Spec.InitContainers = append(p.Spec.InitContainers, mounting)
+			}
+			// Which rule refuses it depends on the part in the hostPath.
+			add(p, "denied request: ")
+		}
 	}
+	for _, path := range otherPaths() {
+		p := pod("default", "", path)
+		add(p, "")
+		if !strings.HasPrefix(strings.ReplaceAll(path, "/", `\`), `\\`) && !strings.HasPrefix(path, `\??`) {
+			p = pod("default", "", path)
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v0", MountPath: "/x", SubPath: "pipe/csi-proxy-disk-v1"}, {Name: "v0", MountPath: "/y", SubPathExpr: "$(POD)"}}
+			add(p, "")
+		}
+	}
+	p := pod("default", "", `\\server\share`)
+	p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v0", MountPath: `C:\x`, SubPath: "data"}}
+	add(p, "container c mounts a subPath or subPathExpr of a hostPath that begins with")
 	add(pod("default", ""), "")
 	add(pod("default", "", otherPaths()...), "")
 	add(pod("kube-system", "disk-driver", `\\.\pipe\csi-proxy-disk-v1beta3`, `\\.\pipe\csi-proxy-volume-v1`, `\\.\pipe\csi-proxy-volume-v2alpha1`), "")
@@ -155,6 +224,13 @@ func VolumeCases() []Case {
 	for _, path := range forbidden {
 		add(path, driver, "may not create a PersistentVolume with the path")
 		add(path, StorageAdmin, "")
+	}
+	// The subPath of a pod is not seen here, so what a subPath can complete is refused too.
+	for _, s := range splits() {
+		if !slices.Contains(forbidden, s.hostPath) {
+			forbidden = append(forbidden, s.hostPath)
+			add(s.hostPath, driver, "may not create a PersistentVolume with the path")
+		}
 	}
 	for _, path := range otherPaths() {
 		add(path, "ann", "")

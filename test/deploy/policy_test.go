@@ -111,6 +111,12 @@ func TestPodsThatMountPipes(t *testing.T) {
 		}
 	}
 	t.Logf("asked about %d pods: %d had to be refused", asked, refused)
+	if n := len(ownSpellings()) + len(otherSpellings()) + len(splits()); n < 200 {
+		t.Errorf("the table has %d spellings, want 200", n)
+	}
+	if n := len(otherPaths()); n < 50 {
+		t.Errorf("the table has %d paths that lead to no pipe, want 50", n)
+	}
 }
 
 func TestNoAccessIsGivenByDefault(t *testing.T) {

@@ -51,22 +51,23 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 The variables of both policies that judge variables.paths, which are in lower case and with
 backslashes:
 
-  odd    paths that may reach a pipe, but are not \\.\pipe\NAME. They are in the namespace of
-         devices (\\.\, \\?\, \??\) and have "pipe", "ipc$", "..", a way around it (globalroot)
-         or a character that is not ASCII, which Windows may fold to an ASCII one; or they are
-         paths of a server with the component "pipe" or "ipc$".
-  named  the names of pipes in the other paths
+  named  the names of pipes in paths that are written as \\.\pipe\NAME
+  odd    other paths in the namespace of devices (\\.\, \\?\, \??\) or of servers (\\) that
+         may reach a pipe, itself or by what a subPath adds. What cannot is known: a drive, a
+         volume, a physical disk, and a share that is not "pipe" or "ipc$", without components
+         of dots alone. A server that begins with ";" names a redirector, not a server. Below
+         these, directories have any name.
   other  names that begin as ours do, and are not pipes of the API
   ours   names of pipes of the API, as csi-proxy-GROUP-VERSION
 */ -}}
 {{- define "csi-proxy.pathVariables" -}}
 - name: named
-  expression: variables.paths.filter(p, p.matches(r'^\\\\[.]\\pipe\\[^\\]+$')).map(p, p.substring(9))
+  expression: variables.paths.filter(p, p.matches(r'^\\\\[.]\\pipe\\[^\\]*[^\\.? ][^\\]*$')).map(p, p.substring(9))
 - name: odd
   expression: >-
-    variables.paths.filter(p, !p.matches(r'^\\\\[.]\\pipe\\[^\\]+$') && (
-    p.matches(r'^\s*(\\\\[.?]+\\|\\[?][?]\\)') ? p.matches(r'pipe|ipc[$]|[.][.]|globalroot|[^\x20-\x7e]') :
-    p.matches(r'^\s*\\\\') && p.matches(r'\\(pipe|ipc[$])[. ]*(\\|$)')))
+    variables.paths.filter(p, p.matches(r'^\s*(\\\\|\\[?][?](\\|$))') && !p.matches(r'^\\\\[.]\\pipe\\[^\\]*[^\\.? ][^\\]*$') && (
+    !p.matches(r'^((\\\\[.?]|\\[?][?])\\([a-z]:|volume[{][0-9a-f-]+[}]|physicaldrive[0-9]+|harddiskvolume[0-9]+)|(\\\\|(\\\\[.?]|\\[?][?])\\unc\\)[^\\;?. ][^\\;?]*\\[^\\;?]+)(\\+[^\\]*[^\\.? ][^\\]*)*\\*$')
+    || p.matches(r'^(\\\\|(\\\\[.?]|\\[?][?])\\unc\\)[^\\]+\\(pipe|ipc[$])[.: ]*(\\|$)')))
 - name: ours
   expression: variables.named.filter(name, name.matches('^csi-proxy-(disk|filesystem|volume|smb|iscsi|system)-v[0-9][0-9a-z]*$'))
 - name: other
