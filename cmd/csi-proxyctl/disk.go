@@ -75,7 +75,7 @@ func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 		if asked = disksOf(node, only); len(asked) == 0 {
 			return unlisted
 		}
-		a.note("%s", explain(unlisted))
+		a.noteError(unlisted)
 		a.note("the list has only what the pipe of administrators knows")
 	}
 	complete := unlisted == nil

@@ -162,7 +162,7 @@ func (a *app) printFindings(found []finding) error {
 
 // checkFailed returns the finding for a check that could not be made.
 func checkFailed(check string, err error) []finding {
-	text, hint, _ := strings.Cut(explain(err), "\nhint: ")
+	text, hint := explain(err)
 	return []finding{{resultProblem, check, "check failed: " + text, hint}}
 }
 

@@ -40,7 +40,7 @@ func (a *app) examineNode(ctx context.Context) []finding {
 	case err != nil && statusIn(err) != nil:
 		return append(checkFailed("disks", err), found...)
 	case err != nil:
-		text, _, _ := strings.Cut(explain(err), "\nhint: ")
+		text, _ := explain(err)
 		return append(a.examineDisksOnly(ctx), finding{resultNote, "volumes", "volumes, links, calls and iSCSI sessions were not checked: " + text,
 			"use the csi-proxy of the same release as csi-proxyctl, without -admin-pipe=false, as an administrator"})
 	}

@@ -108,7 +108,10 @@ func (a *app) printState(state nodespec.State) error {
 		return err
 	}
 	if len(state.Detached) > 0 {
-		fmt.Fprintf(a.stdout, "\ndetached: %s\n", strings.Join(state.Detached, " "))
+		fmt.Fprintln(a.stdout)
+		if err := a.line("detached: %s", strings.Join(state.Detached, " ")); err != nil {
+			return err
+		}
 	}
 	if len(state.Faults) > 0 {
 		rows = nil
@@ -128,7 +131,10 @@ func (a *app) printState(state nodespec.State) error {
 		}
 	}
 	if len(state.OpenHandles) > 0 {
-		fmt.Fprintf(a.stdout, "\nopen handles: %s\n", strings.Join(state.OpenHandles, " "))
+		fmt.Fprintln(a.stdout)
+		if err := a.line("open handles: %s", strings.Join(state.OpenHandles, " ")); err != nil {
+			return err
+		}
 	}
 	return nil
 }

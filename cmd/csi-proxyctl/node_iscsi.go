@@ -100,7 +100,10 @@ func (a *app) printServices(state nodespec.State) error {
 		}
 	}
 	if len(state.ISCSIPortals) > 0 {
-		fmt.Fprintf(a.stdout, "\nregistered iSCSI portals: %s\n", portalTexts(state.ISCSIPortals))
+		fmt.Fprintln(a.stdout)
+		if err := a.line("registered iSCSI portals: %s", portalTexts(state.ISCSIPortals)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func TestWhyOffline(t *testing.T) {
 		{"Critical Write Failures", "there were critical write failures on it", "", "Get-WinEvent"},
 		{"Data Integrity Scan Required", "it requires a data integrity scan", "", "Start-ScheduledTask"},
 		{"Lost Data Persistence", "Windows reports Lost Data Persistence", "", online},
-		{"reason\x1b9", "Windows reports reason\ufffd9", "", online},
+		{"reason\x1b9", "Windows reports reason\\x1b9", "", online},
 	} {
 		d := &admin.Disk{Number: 2, Identity: "0x1234", OfflineReason: c.reason, ReadOnly: c.reason == "Collision"}
 		other := &admin.Disk{Number: 1, Identity: "0x1234", Online: true}

@@ -2,9 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"reflect"
 	"strconv"
 	"strings"
@@ -65,9 +65,7 @@ func (a *app) print(value any, header string, rows [][]string) error {
 	for _, row := range rows {
 		row = row[:len(columns)]
 		for i, cell := range row {
-			if cell == "" {
-				row[i] = "-"
-			}
+			row[i] = cmp.Or(printable(cell), "-")
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
@@ -158,25 +156,27 @@ func plural(n int, one, several string) string {
 	return fmt.Sprintf(several, n)
 }
 
-// line prints a line outside of a table.
+// line prints one line outside of a table.
 func (a *app) line(format string, args ...any) error {
-	if _, err := fmt.Fprintf(a.stdout, format+"\n", args...); err != nil {
+	if _, err := fmt.Fprintln(a.stdout, printable(fmt.Sprintf(format, args...))); err != nil {
 		return &failure{err: err}
 	}
 	return nil
 }
 
-// note prints a message to stderr.
+// note prints a line to stderr, after the name of the command.
 func (a *app) note(format string, args ...any) {
 	a.noting.Lock()
 	defer a.noting.Unlock()
-	note(a.stderr, format, args...)
+	fmt.Fprintln(a.stderr, "csi-proxyctl: "+printable(fmt.Sprintf(format, args...)))
 }
 
-// note prints a message, with the name of the command at the start of each line.
-func note(w io.Writer, format string, args ...any) {
-	for line := range strings.Lines(fmt.Sprintf(format, args...)) {
-		fmt.Fprintf(w, "csi-proxyctl: %s\n", strings.TrimRight(line, "\n"))
+// noteError notes an error and, on a line of its own, its hint.
+func (a *app) noteError(err error) {
+	text, hint := explain(err)
+	a.note("%s", text)
+	if hint != "" {
+		a.note("hint: %s", hint)
 	}
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // plainWord matches what PowerShell takes as one argument without quotes.
@@ -22,12 +24,18 @@ func quoted(value string) string {
 
 var singleQuotes = regexp.MustCompile("['\u2018\u2019\u201a\u201b]")
 
-// printable replaces control characters and others that a terminal does not show.
+// printable returns text in which control characters, line ends and what else a terminal does
+// not show are written as escapes. Callers and devices choose values that this command prints.
 func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
+	var b strings.Builder
+	for rest := text; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		if unicode.IsPrint(r) && (r != utf8.RuneError || size > 1) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.Quote(rest[:size]), `"`))
 		}
-		return unicode.ReplacementChar
-	}, text)
+		rest = rest[size:]
+	}
+	return b.String()
 }

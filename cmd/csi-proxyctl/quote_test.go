@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
@@ -14,7 +17,7 @@ func TestQuoted(t *testing.T) {
 		"A B;calc.exe $(x)":    "'A B;calc.exe $(x)'",
 		"it's":                 "'it''s'",
 		"a\u2019;calc.exe":     "'a\u2019\u2019;calc.exe'",
-		"a\r\ncalc.exe\x1b[2J": "'a\uFFFD\uFFFDcalc.exe\uFFFD[2J'",
+		"a\r\ncalc.exe\x1b[2J": `'a\r\ncalc.exe\x1b[2J'`,
 		"--yes":                "'--yes'",
 		`\\nas\data`:           `'\\nas\data'`,
 		"`$x`":                 "'`$x`'",
@@ -22,6 +25,37 @@ func TestQuoted(t *testing.T) {
 		if got := quoted(value); got != want {
 			t.Errorf("quoted(%q) = %s, want %s", value, got, want)
 		}
+	}
+}
+
+// What callers, devices and servers choose is printed as text: it moves no cursor, hides
+// nothing and adds no line.
+func TestTerminalSeesOnlyText(t *testing.T) {
+	const evil = "a\r\nok  \x1b[2J\u009b1A\u202e\tb\x7f\xff"
+	const text = `a\r\nok  \x1b[2J\u009b1A\u202e\tb\x7f\xff`
+	var out, notes strings.Builder
+	a := &app{stdout: &out, stderr: &notes, output: formatTable, noHeaders: true}
+	for _, err := range []error{a.print([]string{evil}, "SERIAL NUMBER", [][]string{{evil, ""}}), a.line("%s", evil), a.printFindings([]finding{{resultNote, "c", evil, evil}})} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.output = formatName
+	if err := a.print([]string{evil}, "SERIAL", [][]string{{evil}}); err != nil {
+		t.Fatal(err)
+	}
+	a.note("disk %s", evil)
+	a.noteError(&hinted{&failure{evil, status.Error(codes.Internal, evil)}, evil})
+	if got, want := out.String(), text+"  -\n"+text+"\n"+"note     c  "+text+"\n            > "+text+"\n"+text+"\n"; got != want {
+		t.Errorf("stdout is %q, want %q", got, want)
+	}
+	if got, want := notes.String(), "csi-proxyctl: disk "+text+"\ncsi-proxyctl: "+text+": Internal: "+text+"\ncsi-proxyctl: hint: "+text+"\n"; got != want {
+		t.Errorf("stderr is %q, want %q", got, want)
+	}
+	out.Reset()
+	a.output = formatJSON
+	if err := a.print([]string{"\x1b\u009b\r\n"}, "SERIAL", [][]string{{""}}); err != nil || out.String() != "[\n  \"\\u001b\u009b\\r\\n\"\n]\n" {
+		t.Errorf("JSON is %q, %v; want it unchanged", out.String(), err)
 	}
 }
 

@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		a.note("interrupted")
 		return exitInterrupted
 	}
-	a.note("%s", explain(err))
+	a.noteError(err)
 	if errors.As(err, new(*failure)) {
 		return exitFailure
 	}
@@ -202,8 +202,7 @@ func (h *hinted) Unwrap() error { return h.err }
 
 // explain returns the text for err: the operation, the gRPC code, the message, and the
 // hint on a separate line.
-func explain(err error) string {
-	var text, hint string
+func explain(err error) (text, hint string) {
 	var f *failure
 	if errors.As(err, &f) && f.what != "" {
 		text = f.what + ": "
@@ -227,10 +226,7 @@ func explain(err error) string {
 	if h := (*hinted)(nil); errors.As(err, &h) && h.hint != "" {
 		hint = h.hint
 	}
-	if hint != "" {
-		text += "\nhint: " + hint
-	}
-	return text
+	return text, hint
 }
 
 // statusIn returns the gRPC status in err, or nil. A server whose deadline ends a moment

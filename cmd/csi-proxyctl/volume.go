@@ -54,7 +54,7 @@ func (a *app) listVolumes(ctx context.Context) error {
 		if len(described) == 0 {
 			return err
 		}
-		a.note("%s", explain(err))
+		a.noteError(err)
 		a.note("the list has only what the pipe of administrators knows")
 		for _, d := range described {
 			if len(d.Disks) > 0 {

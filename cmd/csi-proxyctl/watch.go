@@ -49,7 +49,7 @@ func (a *app) watch(c *cobra.Command, args []string, interval time.Duration, sho
 			if !errors.As(err, new(*failure)) {
 				return true, err // wrong usage is permanent
 			}
-			note(&notes, "%s", explain(err))
+			a.noteError(err)
 		}
 		now := out.String() + "\x00" + notes.String()
 		if now == last {

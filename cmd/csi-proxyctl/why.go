@@ -1031,7 +1031,7 @@ func (q *inquiry) adminPipe(ctx context.Context) {
 		return
 	}
 	if _, err := q.a.inFlight(ctx); err != nil {
-		text, hint, _ := strings.Cut(explain(err), "\nhint: ")
+		text, hint := explain(err)
 		q.blame("the pipe of administrators does not answer: "+text, hint)
 		return
 	}
