@@ -190,7 +190,7 @@ func (o *op) mountedAt(p winpath.Path, hops int) (volume string, mounted bool, e
 		}
 		return at.String(), true, nil
 	case hops == MaxLinks:
-		return "", false, errManyLinks()
+		return "", false, tooFar("the link "+hosterr.Quote(e.at.String()), MaxLinks, "links")
 	}
 	target, err := link.from(e.at.Dir())
 	if err != nil {

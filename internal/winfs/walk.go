@@ -13,6 +13,10 @@ import (
 // of Windows (Microsoft: "Reparse Points and File Operations").
 const MaxLinks = 63
 
+// maxOpens is how many opens an operation may use to resolve paths. Links of a container
+// can lead through each other in a way that needs thousands.
+const maxOpens = 1000
+
 const (
 	shareAll  = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE | win32.FILE_SHARE_DELETE
 	shareKeep = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE // prevents renaming and removal
@@ -35,6 +39,19 @@ func (o *op) open(dir win32.Handle, name string, access, share, options uint32) 
 		return 0, err
 	}
 	return o.n.API.NtCreateFile(dir, name, access, noLinks, share, win32.FILE_OPEN, options)
+}
+
+// step is open while a path is resolved.
+func (o *op) step(dir win32.Handle, name string, access, share, options uint32) (win32.Handle, error) {
+	if o.steps++; o.steps > maxOpens {
+		return 0, tooFar("it", maxOpens, "directories")
+	}
+	return o.open(dir, name, access, share, options)
+}
+
+// tooFar refuses a path that cannot be resolved within the limits.
+func tooFar(what string, most int, of string) error {
+	return hosterr.Text(hosterr.ErrFailedPrecondition, "%s leads through more than %d %s; links may lead to each other: %w", what, most, of, win32.ERROR_CANT_RESOLVE_FILENAME)
 }
 
 // openRoot opens the root directory of a volume. It must follow links of the object
@@ -133,12 +150,16 @@ func (o *op) walk(p winpath.Path, access, share, options uint32, u intent) (posi
 
 // walkOn is walk after a number of links.
 func (o *op) walkOn(p winpath.Path, hops int, access, share, options uint32, u intent) (position, error) {
+	first := "it"        // the first link on the way, for errors; others may be at locations that must not be read
 	tail := len(p.Elems) // number of names at the end of p that come from the given path
 	for ; ; hops++ {
 		if p.IsUNC() && u != reading && len(o.dirs) > 0 {
 			return position{}, o.denied(p, "which is on a share; shares can only be read")
 		}
 		s, link, err := o.descend(p, access, share, options)
+		if err != nil && o.steps > maxOpens {
+			return position{}, tooFar(first, maxOpens, "directories")
+		}
 		if err != nil {
 			return position{}, err
 		}
@@ -147,7 +168,10 @@ func (o *op) walkOn(p winpath.Path, hops int, access, share, options uint32, u i
 			return s, nil
 		}
 		if hops == MaxLinks {
-			return position{}, errManyLinks()
+			return position{}, tooFar(first, MaxLinks, "links")
+		}
+		if first == "it" {
+			first = "the link " + hosterr.Quote(s.at.String())
 		}
 		target, err := link.from(s.at.Dir())
 		if err != nil {
@@ -156,10 +180,6 @@ func (o *op) walkOn(p winpath.Path, hops int, access, share, options uint32, u i
 		tail = min(tail, len(s.rest))
 		p = target.Join(s.rest...)
 	}
-}
-
-func errManyLinks() error {
-	return hosterr.Text(hosterr.ErrFailedPrecondition, "has more than %d links: %w", MaxLinks, win32.ERROR_CANT_RESOLVE_FILENAME)
 }
 
 // descend opens p from the root of its volume, up to the end or to the first link. If
@@ -176,7 +196,7 @@ func (o *op) descend(p winpath.Path, access, share, options uint32) (s position,
 	}
 	// Most paths have no links and can be opened in one call.
 	if len(p.Elems) > 1 {
-		h, err := o.open(dir, strings.Join(p.Elems, `\`), access, share, options)
+		h, err := o.step(dir, strings.Join(p.Elems, `\`), access, share, options)
 		if err == nil {
 			o.close(dir)
 			return position{h: h, at: p}, nil, nil
@@ -195,9 +215,9 @@ func (o *op) descend(p winpath.Path, access, share, options uint32) (s position,
 		at := winpath.Path{Volume: p.Volume, Elems: p.Elems[:i:i]}
 		var h win32.Handle
 		if last {
-			h, err = o.open(dir, name, access, share, options)
+			h, err = o.step(dir, name, access, share, options)
 		} else {
-			h, err = o.open(dir, name, traverse, shareAll, plain|win32.FILE_DIRECTORY_FILE)
+			h, err = o.step(dir, name, traverse, shareAll, plain|win32.FILE_DIRECTORY_FILE)
 		}
 		switch {
 		case err == nil:
@@ -227,7 +247,7 @@ func (o *op) descend(p winpath.Path, access, share, options uint32) (s position,
 func (o *op) deepest(root win32.Handle, p winpath.Path) (dir win32.Handle, names int, err error) {
 	const single = 16
 	for n, tries := len(p.Elems)-1, 1; n > 0; n, tries = n-1<<max(0, tries-single), tries+1 {
-		h, err := o.open(root, strings.Join(p.Elems[:n], `\`), traverse, shareAll, plain|win32.FILE_DIRECTORY_FILE)
+		h, err := o.step(root, strings.Join(p.Elems[:n], `\`), traverse, shareAll, plain|win32.FILE_DIRECTORY_FILE)
 		if err == nil {
 			o.close(root)
 			return h, n, nil
@@ -257,7 +277,7 @@ func (o *op) hidden(h win32.Handle, rest []string, err error) error {
 
 // linkIn reads the link name in dir.
 func (o *op) linkIn(dir win32.Handle, name string) (*Link, error) {
-	h, err := o.open(dir, name, look, shareAll, openReparse)
+	h, err := o.step(dir, name, look, shareAll, openReparse)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@
 // without links is opened in one call. If there is one, or something is missing, the
 // deepest directory above it is opened, and its names one by one; this package reads
 // a link through a handle, computes its target
-// and starts again from there, at most [MaxLinks] times. The result is a handle.
+// and starts again from there, at most [MaxLinks] times and with a limit of opens. The result is a handle.
 // Windows returns its location (GetFinalPathNameByHandle), which is checked against
 // the node's working directories. Only to read, and below a root that is kept, a path
 // without links is believed to lead where its text says, unless it may have short names.
@@ -220,6 +220,7 @@ type op struct {
 	unmounted bool           // a mount point was removed; at most one is
 	waiting   time.Duration  // the rest of maxWaiting
 	away      time.Duration  // the rest of maxAway
+	steps     int            // opens that resolved paths
 
 	kept   *keptRoot    // the root that the process keeps, if it does
 	root   win32.Handle // the root of a volume, while it is open
@@ -244,7 +245,7 @@ func run(ctx context.Context, n *node.Node, operation, path string, do func(*op,
 		}()
 		err = o.whileTemporary(func() (err error) {
 			for range attempts {
-				if err = do(o, p); !maybeRaced(err) && !IsAway(err) || o.modified || ctx.Err() != nil {
+				if err = do(o, p); !maybeRaced(err) && !IsAway(err) || o.modified || o.steps > maxOpens || ctx.Err() != nil {
 					break
 				}
 				o.names, o.resolved, o.kept = nil, false, nil

@@ -732,6 +732,28 @@ func TestLongPathCostsFewCalls(t *testing.T) {
 	}
 }
 
+// A link that leads through itself is resolved again for each of its names. Every operation
+// stops within the same limit, changes nothing, and names the link.
+func TestLinksThroughThemselvesCostFewCalls(t *testing.T) {
+	w := newWorld(t)
+	w.plant(pods+`\w`, relative(`w`+strings.Repeat(`\x`, 120)), true)
+	before := w.tree(kubelet)
+	for _, op := range operations() {
+		if op.name == "Symlink to" {
+			continue // it does not follow its target
+		}
+		w.calls.Store(0)
+		err := op.do(w, pods+`\w\end`)
+		if !errors.Is(err, hosterr.ErrFailedPrecondition) || !strings.Contains(err.Error(), "the link "+hosterr.Quote(pods+`\w`)+" leads through more than 1000 directories") {
+			t.Errorf("%s = %v, want an error that names the link", op.name, err)
+		}
+		if n := w.calls.Load(); n > 2500 {
+			t.Errorf("%s took %d calls, want at most 2,500", op.name, n)
+		}
+	}
+	w.wantTree(kubelet, before...)
+}
+
 func TestWorkingDirectoryIsNotRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.dir(kubelet + `\inner`)
