@@ -53,7 +53,7 @@ kill: ## of make test, the part that kills the daemon 200 times during calls
 	@$(GO) run ./hack/stages kill
 
 .PHONY: soak
-soak: ## long runs: 5,000 kills, 20,000 volumes of the example driver, all tests of nodes in each world, 60,000 runs of the seeded simulation, ten minutes of flood under the race detector, five of each fuzz target
+soak: ## long runs: 5,000 kills, 20,000 volumes of the example driver, all tests of nodes in each world, 2,500 disk images, 60,000 runs of the seeded simulation, ten minutes of flood under the race detector, five of each fuzz target
 	@$(GO) run ./hack/stages soak
 
 .PHONY: bench

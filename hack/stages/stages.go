@@ -85,6 +85,16 @@ func installPackages(ctx context.Context, r *report) error {
 		{"mkfs.exfat", "exfatprogs", "the same"},
 		{"mkfs.ntfs", "ntfs-3g", "the same"},
 		{"mksquashfs", "squashfs-tools", "the same"},
+		{"mkfs.nilfs2", "nilfs-tools", "the same"},
+		{"mkfs.reiserfs", "reiserfsprogs", "the same"},
+		{"mkfs.jfs", "jfsutils", "the same"},
+		{"mkfs.gfs2", "gfs2-utils", "the same"},
+		{"mkfs.ocfs2", "ocfs2-tools", "the same"},
+		{"mkfs.erofs", "erofs-utils", "the same"},
+		{"mkudffs", "udftools", "the same"},
+		{"make-bcache", "bcache-tools", "the same"},
+		{"pvcreate", "lvm2", "the same"},
+		{"qemu-img", "qemu-utils", "makes images of virtual disks"},
 		{"cryptsetup", "cryptsetup-bin", "makes encrypted volumes"},
 		{"sfdisk", "fdisk", "makes partition tables"},
 		{"blkid", "util-linux", "judges boot sectors"},
@@ -454,6 +464,10 @@ func killTests(times int) func(context.Context, *report) error {
 
 func allWorlds(ctx context.Context, r *report) error {
 	return r.goTest(ctx, "test", []string{"CSI_PROXY_ALL_WORLDS=1"}, "-timeout=6h", "./worlds")
+}
+
+func allImages(ctx context.Context, r *report) error {
+	return r.goTest(ctx, "test", []string{"CSI_PROXY_ALL_IMAGES=1"}, "-timeout=2h", "-v", "-run", "^TestForeignContentIsKept$", "./images")
 }
 
 // hunts makes so many runs of the seeded simulation, and repeats one of a hundred. One takes a

@@ -12,12 +12,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-const (
-	mib = 1 << 20
-	gib = 1 << 30
-	tib = 1 << 40
-)
-
 // sgdisk finds no problems in the table of a disk after it was partitioned, and
 // after the disk and its volume have grown.
 func TestPartitionTablesPassSgdisk(t *testing.T) {
@@ -59,7 +53,7 @@ func judge(t *testing.T, sgdisk string, sector uint32, size, grow simnode.Size, 
 	if _, err := n.Disk().PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: d.Number}); err != nil {
 		t.Fatal(err)
 	}
-	before := verify(t, sgdisk, image(t, n, d.Number), sector, partitions)
+	before := verify(t, sgdisk, imageOf(t, n, d.Number), sector, partitions)
 
 	vols, err := n.Volume().ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: d.Number})
 	if err != nil || len(vols.VolumeIDs) != 1 {
@@ -78,13 +72,13 @@ func judge(t *testing.T, sgdisk string, sector uint32, size, grow simnode.Size, 
 	if _, err := n.Volume().ResizeVolume(ctx, &volume.ResizeVolumeRequest{VolumeID: id}); err != nil {
 		t.Fatal(err)
 	}
-	after := verify(t, sgdisk, image(t, n, d.Number), sector, partitions)
+	after := verify(t, sgdisk, imageOf(t, n, d.Number), sector, partitions)
 	if grown, want := int64(after-before)*int64(sector), int64(grow-size); grown < want-2*mib || grown > want+2*mib {
 		t.Errorf("the data partition grew by %d bytes, want about %d, by which the disk grew", grown, want)
 	}
 }
 
-func image(t *testing.T, n *simnode.Node, number uint32) string {
+func imageOf(t *testing.T, n *simnode.Node, number uint32) string {
 	t.Helper()
 	state, err := n.Show()
 	if err != nil {

@@ -1,0 +1,253 @@
+package images_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+)
+
+// quiet is a node that does not log.
+func quiet(t *testing.T, change ...func(*simnode.Config)) *simnode.Node {
+	t.Helper()
+	config := simnode.Config{Log: slog.New(slog.DiscardHandler)}
+	for _, f := range change {
+		f(&config)
+	}
+	n, err := simnode.Open(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// attached attaches a disk that Windows has found.
+func attached(t *testing.T, n *simnode.Node, d simnode.Disk) simnode.DiskInfo {
+	t.Helper()
+	info, err := n.AttachDisk(d)
+	if err == nil {
+		err = n.AwaitDisk(info.Number)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// discard removes a disk.
+func discard(t *testing.T, n *simnode.Node, d simnode.DiskInfo) {
+	t.Helper()
+	if err := errors.Join(n.DetachDisk(d.Number), n.DiscardDisk(d.ID)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inUse partitions a disk, formats its volume, and returns the volume.
+func inUse(t *testing.T, n *simnode.Node, number uint32) (string, error) {
+	t.Helper()
+	if _, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: number}); err != nil {
+		return "", err
+	}
+	vols, err := n.Volume().ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})
+	if err != nil || len(vols.VolumeIDs) != 1 {
+		return "", fmt.Errorf("volumes %v, %w, want one", vols, err)
+	}
+	_, err = n.Volume().FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: vols.VolumeIDs[0]})
+	return vols.VolumeIDs[0], err
+}
+
+// Blank disks of all sizes are partitioned and formatted, with an empty table or without one:
+// no false alarm.
+func TestBlankDisksAreUsed(t *testing.T) {
+	disks := 1000
+	if testing.Short() {
+		disks = 20
+	}
+	synctest.Test(t, func(t *testing.T) {
+		n := quiet(t)
+		defer n.Close()
+		for i := range disks {
+			d := simnode.Disk{Size: simnode.Size(8*mib+i*i*mib/7+i%5*64<<10) / 4096 * 4096, SectorSize: []uint32{512, 4096}[i%2]}
+			d.Content = []string{nodespec.ContentBlank, nodespec.ContentGPTNoMSR, nodespec.ContentMBR, nodespec.ContentBlank, nodespec.ContentGPT}[i%5]
+			if d.Size > 2*tib && d.Content == nodespec.ContentMBR || d.Size < gib && d.Content == nodespec.ContentGPT {
+				d.Content = nodespec.ContentBlank
+			}
+			info := attached(t, n, d)
+			if _, err := inUse(t, n, info.Number); err != nil {
+				t.Errorf("blank disk of %d bytes, %s: %v", d.Size, d.Content, err)
+			}
+			discard(t, n, info)
+		}
+	})
+}
+
+// A disk that grows three times, and one that a snapshot of it was restored to, which is
+// larger, expand: the remains of their own tables are no content.
+func TestOwnRemainsAreNoContent(t *testing.T) {
+	for _, sector := range []uint32{512, 4096} {
+		for _, size := range []simnode.Size{100 * mib, 3 * gib} {
+			snapshots := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				n := quiet(t)
+				defer n.Close()
+				d := attached(t, n, simnode.Disk{Size: size, SectorSize: sector})
+				id, err := inUse(t, n, d.Number)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range 3 {
+					snapshot := filepath.Join(snapshots, fmt.Sprint(i))
+					if out, err := exec.Command("cp", "--sparse=always", imageOf(t, n, d.Number), snapshot).CombinedOutput(); err != nil {
+						t.Fatalf("cp: %v: %s", err, out)
+					}
+					size += 50 * mib
+					if err := n.GrowDisk(d.Number, size); err != nil {
+						t.Fatal(err)
+					}
+					expands(t, n, d.Number, id, size)
+				}
+				discard(t, n, d)
+				for i := range 3 {
+					snapshot := filepath.Join(snapshots, fmt.Sprint(i))
+					info, err := os.Stat(snapshot)
+					if err != nil {
+						t.Fatal(err)
+					}
+					size := simnode.Size(info.Size()) + 70*mib
+					d := attached(t, n, simnode.Disk{Image: snapshot, Size: size, SectorSize: sector, Offline: new(bool), ReadOnly: new(bool)})
+					id, err := inUse(t, n, d.Number)
+					if err != nil {
+						t.Fatal(err)
+					}
+					expands(t, n, d.Number, id, size)
+					discard(t, n, d)
+				}
+			})
+		}
+	}
+}
+
+// expands checks that the volume of a disk of a size grows to the end of it.
+func expands(t *testing.T, n *simnode.Node, number uint32, id string, size simnode.Size) {
+	t.Helper()
+	_, scan := n.Disk().Rescan(t.Context(), &disk.RescanRequest{})
+	_, err := n.Volume().ResizeVolume(t.Context(), &volume.ResizeVolumeRequest{VolumeID: id})
+	if err := errors.Join(scan, err); err != nil {
+		t.Errorf("disk of %d bytes: %v", size, err)
+		return
+	}
+	state, err := n.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range state.Volumes {
+		if v.ID == id && v.Offset+v.Size < size-2*mib {
+			t.Errorf("disk of %d bytes: the volume ends at byte %d", size, v.Offset+v.Size)
+		}
+	}
+}
+
+// contentModes are what a node may overwrite.
+func contentModes() map[string]func(*simnode.Config) {
+	return map[string]func(*simnode.Config){
+		"strict":  func(c *simnode.Config) {},
+		"unknown": func(c *simnode.Config) { c.OverwriteUnknown = true },
+	}
+}
+
+// Storage hands out a LUN again after it was cleaned in one of the usual ways. Each value of
+// -disk-content takes what it says, and not more.
+func TestRecycledDisks(t *testing.T) {
+	lives := []string{"ext4 with files", "XFS", "btrfs with files", "F2FS", "GFS2", "swap", "NTFS", "exFAT", "LUKS2 with an ext4", "LVM with an ext4", "md 1.2",
+		"ZFS", "Ceph BlueStore", "VeraCrypt", "GPT of Linux, EFI and ext4", "MBR with an NTFS", "VHDX", "random, everywhere", ours}
+	cleanings := []string{"wipefs", "sgdisk --zap-all", "diskpart clean", "first 10 MiB lost"}
+	m := maker{map[string][]piece{}}
+	count := map[string]int{}
+	for _, c := range append(contents(), made{name: ours}) {
+		if !slices.Contains(lives, c.name) {
+			continue
+		}
+		base, size := ourDisk(t)
+		if c.name != ours {
+			var absent string
+			if base, absent = c.base(t); absent != "" {
+				t.Logf("without %s: %s", c.name, absent)
+				continue
+			}
+			size = contentSize
+		}
+		for _, h := range whatHappened() {
+			if !slices.Contains(cleanings, h.name) {
+				continue
+			}
+			i := m.after(t, h, c.class, c.name, size, base)
+			count[h.name+": residues"]++
+			for mode, choose := range contentModes() {
+				synctest.Test(t, func(t *testing.T) {
+					n := quiet(t, choose)
+					defer n.Close()
+					d := attached(t, n, simnode.Disk{Size: simnode.Size(i.size)})
+					if err := errors.Join(write(d.Image, 0, 0, i.data), n.DetachDisk(d.Number)); err != nil {
+						t.Fatal(err)
+					}
+					attached(t, n, simnode.Disk{ID: d.ID, Number: &d.Number})
+					_, err := inUse(t, n, d.Number)
+					result := "used"
+					switch {
+					case err == nil:
+					case errors.Is(err, hosterr.ErrFailedPrecondition):
+						result = "refused"
+					default:
+						t.Errorf("%s, %s: %v", i, mode, err)
+					}
+					count[h.name+": "+mode+", "+result]++
+					if len(i.foreign) == 0 && err != nil || mode == "cleaned" && h.cleaned && err != nil {
+						t.Errorf("%s, %s: %v", i, mode, err)
+					}
+				})
+			}
+		}
+	}
+	var lines []string
+	for what, n := range count {
+		lines = append(lines, fmt.Sprintf("%s: %d", what, n))
+	}
+	slices.Sort(lines)
+	t.Log(strings.Join(lines, "\n"))
+}
+
+// ours is the name of the content of a disk that CSI Proxy partitioned and formatted.
+const ours = "a volume of ours with files"
+
+// ourDisk returns a disk of ours.
+func ourDisk(t *testing.T) (data []piece, size int64) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		n := quiet(t)
+		defer n.Close()
+		d := attached(t, n, simnode.Disk{Size: 2 * gib})
+		_, err := inUse(t, n, d.Number)
+		if err == nil { // what is in its files
+			err = write(d.Image, 0, 40*mib, []piece{{0, []byte("a file")}, {900 * mib, []byte("another file")}})
+		}
+		if err == nil {
+			data, size, err = read(d.Image)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	return data, size
+}
