@@ -10,21 +10,13 @@ replace (
 
 require (
 	github.com/bufbuild/protocompile v0.14.1
-	github.com/kubernetes-csi/csi-proxy/client v1.3.0
-	github.com/kubernetes-csi/csi-proxy/v2 v2.0.0
 	github.com/tc-hib/winres v0.2.1
-	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 )
 
 require (
-	github.com/Microsoft/go-winio v0.6.4 // indirect
 	github.com/nfnt/resize v0.0.0-20180221191011-83c6a9932646 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
 	golang.org/x/image v0.47.0 // indirect
-	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
-	golang.org/x/text v0.43.0 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 )

@@ -54,10 +54,6 @@ func generators() []generator {
 			},
 		},
 		{
-			name: "uses", does: "test/drivers/uses.txt, from the packages beside it", budget: time.Minute,
-			write: goUpdate("./surface", "TestUsesOfDriversAreCurrent"),
-		},
-		{
 			name: "manifests", does: "deploy/manifests, from the chart", budget: 4 * time.Minute,
 			write: func(ctx context.Context, r *report) error {
 				return r.goTest(ctx, deployDir, []string{"GOWORK=off"}, ".", "-run", "^TestManifestsAreOfTheChart$", "-update")
@@ -91,10 +87,10 @@ func checkGenerated(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range slices.Concat(modules[:], published, []string{externalDir, exampleDir, driversDir, labDir, deployDir, releaseDir, toolsDir}) {
+	for _, m := range slices.Concat(modules[:], published, []string{exampleDir, labDir, deployDir, releaseDir, toolsDir}) {
 		errs = append(errs, r.tidy(ctx, m, "go.mod"))
 	}
-	return errors.Join(append(errs, r.tidy(ctx, driversDir, "published.mod"), r.tidy(ctx, exampleDir, nextCSI))...)
+	return errors.Join(append(errs, r.tidy(ctx, exampleDir, nextCSI))...)
 }
 
 // goTool returns a function that runs the go command in the project's directory.
@@ -110,14 +106,6 @@ func goTool(args ...string) func(context.Context, *report) error {
 
 func goRun(args ...string) func(context.Context, *report) error {
 	return goTool(append([]string{"run"}, args...)...)
-}
-
-// goUpdate returns a function that runs a test of module test with -update, with which
-// it writes the file that it otherwise compares.
-func goUpdate(pkg, test string) func(context.Context, *report) error {
-	return func(ctx context.Context, r *report) error {
-		return r.goTest(ctx, "test", nil, pkg, "-run", "^"+test+"$", "-update")
-	}
 }
 
 // checkSyscalls compares zsyscall_windows.go with what mkwinsyscall prints for all

@@ -33,21 +33,19 @@ func lists() map[string][]stage {
 	tools := stage{"tools", "build staticcheck, deadcode, govulncheck and actionlint in the versions of hack/tools", 2 * time.Minute, buildTools}
 	generated := stage{"generated", "generated files are up to date, and go.mod files tidy", 2 * time.Minute, checkGenerated}
 	format := stage{"format", "gofmt of every Go file", 10 * time.Second, checkFormat}
-	vet := stage{"vet", "go vet of the workspace, for linux and windows, amd64 and arm64, and of the modules external, example and lab", 5 * time.Minute, vetAll}
+	vet := stage{"vet", "go vet of the workspace, for linux and windows, amd64 and arm64, and of the modules example and lab", 5 * time.Minute, vetAll}
 	static := stage{"staticcheck", "staticcheck of every module, for linux and windows", 3 * time.Minute, staticcheck}
 	dead := stage{"deadcode", "no function that no program reaches, for linux and windows", 40 * time.Second, deadCode}
 	workflows := stage{"workflows", "actionlint of the workflows of GitHub", 10 * time.Second, lintWorkflows}
 	vuln := stage{"govulncheck", "known vulnerabilities in what each module requires, if the database can be reached", 3 * time.Minute, govulncheck}
 	unit := stage{"unit", "tests of every module", 10 * time.Minute, unitTests}
 	unitQuick := stage{"unit", "tests of every module except slow ones; those of . and client only after a change", 2 * time.Minute, quickTests}
-	external := stage{"external", "the contract of a node, run by a module that can import only what is public", 90 * time.Second, moduleAlone(externalDir)}
 	example := stage{"example", "csi-sanity and the life of volumes on the example driver, for each kind of volume", 3 * time.Minute, exampleModule}
 	volumes := stage{"volumes", "10,000 volumes of the example driver, with failing Win32 calls and restarts, and as many with kills of the daemon", time.Hour, lifecycles(10_000)}
 	deploy := stage{"deploy", "the chart and manifests by Helm and strict decoding, the admission policies by the API server's code, alerts and dashboard by Prometheus'", 5 * time.Minute, deployModule}
 	server := stage{"apiserver", "builds kube-apiserver and etcd once, installs the chart and the manifests, and asks the policies about each case", 12 * time.Minute, realServer}
 	cluster := stage{"cluster", "builds Kubernetes and the sidecars of CSI once; one node, then ten: claims, growth, moves; and what goes wrong in the field", 40 * time.Minute, realCluster}
 	release := stage{"release", "a release of small programs, made twice: equal files, and an image that a registry's library reads", 90 * time.Second, releaseModule}
-	drivers := stage{"drivers", "what public CSI drivers use of our modules compiles for Windows", 2 * time.Minute, driverPackages}
 	race := stage{"race", "the concurrent packages under the race detector", 9 * time.Minute, raceTests}
 	build := stage{"build", "the programs for this machine and for Windows", 2 * time.Minute, buildAll}
 	published := stage{"published", "the published client modules call our daemon, each in its own process", 2 * time.Minute, publishedClients}
@@ -66,7 +64,7 @@ func lists() map[string][]stage {
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
 		"check":        {format, generated, vet, unitQuick},
-		"test":         {setup, images, tools, format, generated, vet, static, dead, workflows, vuln, unit, external, example, drivers, deploy, release, race, fuzz, build, published, flood, kill, wine, lab, gce, demo},
+		"test":         {setup, images, tools, format, generated, vet, static, dead, workflows, vuln, unit, example, deploy, release, race, fuzz, build, published, flood, kill, wine, lab, gce, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
 		"soak":         {setup, images, build, kills, volumes, worlds, content, hunt, longFlood, longFuzz},

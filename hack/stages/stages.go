@@ -16,15 +16,8 @@ import (
 // modules are the modules of the workspace.
 var modules = [...]string{".", "client", "cmd", "hack", "test", "test/published/script"}
 
-// externalDir is a module outside of the workspace. By its name it can import only what
-// is public.
-const externalDir = "test/external"
-
-// driversDir is a module outside of the workspace, of packages that use what drivers use.
-const driversDir = "test/drivers"
-
-// exampleDir is a module outside of the workspace: an example of a driver, with public
-// packages only.
+// exampleDir is a module outside of the workspace: an example of a driver. By its name it can
+// import only what is public.
 const exampleDir = "examples/csi-driver"
 
 // nextCSI is a go.mod of the example driver that requires the next CSI specification.
@@ -216,7 +209,7 @@ func vetAll(ctx context.Context, r *report) error {
 			r.pass()
 		}
 	}
-	for _, m := range [...]string{externalDir, exampleDir, labDir} { // outside of the workspace
+	for _, m := range [...]string{exampleDir, labDir} { // outside of the workspace
 		for _, p := range [...]platform{{"linux", "amd64"}, {"windows", "amd64"}} {
 			if err := r.command(ctx, m, append(p.env(), "GOWORK=off"), "go", "vet", "./...").Run(); err != nil {
 				errs = append(errs, fmt.Errorf("vet of module %s for %s: %w", m, p.os, err))
@@ -342,22 +335,6 @@ func lifecycles(volumes int) func(context.Context, *report) error {
 		env := []string{"GOWORK=off", fmt.Sprintf("CSI_DRIVER_LIFECYCLES=%d", volumes)}
 		return r.goTest(ctx, exampleDir, env, "-run", "^Test(Killed)?Lifecycles$", "./driver")
 	}
-}
-
-// driverPackages compiles what public drivers use, for Windows, once with our modules
-// and once with the published client.
-func driverPackages(ctx context.Context, r *report) error {
-	for _, p := range [...]platform{{"windows", "amd64"}, {"windows", "arm64"}} {
-		env := append(p.env(), "GOWORK=off")
-		for _, args := range [...][]string{{"build", "./..."}, {"vet", "./..."}, {"build", "-modfile=published.mod", "./..."}} {
-			r.logf("go %s (module %s, %s)", strings.Join(args, " "), driversDir, p.arch)
-			if err := r.command(ctx, driversDir, env, "go", args...).Run(); err != nil {
-				return fmt.Errorf("go %s in %s for %s/%s: %w", strings.Join(args, " "), driversDir, p.os, p.arch, err)
-			}
-			r.pass()
-		}
-	}
-	return nil
 }
 
 // oneAfterAnother matches the scripts of csi-proxyctl that make hundreds of calls, nearly all of

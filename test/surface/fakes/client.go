@@ -14,7 +14,6 @@ import (
 	diskclient "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	fsclient "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	smbclient "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
-	"github.com/kubernetes-csi/csi-proxy/v2/test/drivers/trident"
 )
 
 // files is a mock of a generated client that embeds nothing.
@@ -55,11 +54,16 @@ func (shares) RemoveSmbGlobalMapping(context.Context, *smbv1.RemoveSmbGlobalMapp
 	return &smbv1.RemoveSmbGlobalMappingResponse{}, nil
 }
 
-// The mocks and the clients implement the driver's own interfaces.
+// The mocks and the clients implement interfaces that embed the generated ones, in which
+// drivers such as NetApp Trident keep clients.
+type (
+	filesystemClient interface{ fsv1.FilesystemClient }
+	smbClient        interface{ smbv1.SmbClient }
+)
+
 var (
-	_                          = trident.With(files{}, shares{})
-	_ trident.FilesystemClient = (*fsclient.Client)(nil)
-	_ trident.SmbClient        = (*smbclient.Client)(nil)
+	_, _ filesystemClient = files{}, (*fsclient.Client)(nil)
+	_, _ smbClient        = shares{}, (*smbclient.Client)(nil)
 )
 
 // server implements a generated server and embeds nothing.
