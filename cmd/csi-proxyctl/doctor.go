@@ -20,7 +20,7 @@ import (
 	system "github.com/kubernetes-csi/csi-proxy/client/groups/system/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 )
@@ -96,7 +96,7 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 			servedAt = append(servedAt, p.pipe())
 		}
 	}
-	found := examinePipes(pipes, version, ownersOf(servedAt, apiserver.ServerOf))
+	found := examinePipes(pipes, version, ownersOf(servedAt, pipes.ServerOf))
 	if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served }) {
 		found = slices.Concat(found, examineBuilds(pipes, version), a.examineKubelet(ctx, kubelet), a.examineNode(ctx), a.examineMappings(ctx), a.examineISCSI(ctx))
 	}

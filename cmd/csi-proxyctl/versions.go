@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
@@ -118,7 +118,7 @@ func (a *app) probe(ctx context.Context, svc api) probed {
 	case answer.Status != grpc_health_v1.HealthCheckResponse_SERVING:
 		p.state, p.detail = unhealthy, answer.Status.String()
 	}
-	if v := header.Get(apiserver.VersionHeader); len(v) == 1 {
+	if v := header.Get(serve.VersionHeader); len(v) == 1 {
 		p.server = "csi-proxy " + v[0]
 	}
 	return p

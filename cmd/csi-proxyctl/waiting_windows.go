@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/windows"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 )
 
 // examineServer checks whether a running service serves the pipes that exist.
@@ -19,7 +19,7 @@ func examineServer(service string, paths []string) []finding {
 	if !ok {
 		return nil
 	}
-	owners := ownersOf(paths, apiserver.ServerOf)
+	owners := ownersOf(paths, pipes.ServerOf)
 	for name, p := range running {
 		for i := range owners {
 			if owners[i].pid == p {

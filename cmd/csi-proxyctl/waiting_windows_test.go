@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 )
 
 // This process has a pipe that a service of Windows, which stands in for csi-proxy, does not
@@ -27,7 +27,7 @@ func TestExamineServer(t *testing.T) {
 		t.Fatalf("no service runs: %v", running)
 	}
 	path := pipe.Path("csi-proxy-waiting-" + rand.Text())
-	l, err := apiserver.ListenAt(path)
+	l, err := pipes.ListenAt(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
@@ -1009,7 +1009,7 @@ func (q *inquiry) pipe(ctx context.Context, name string) {
 			}
 		}
 		q.blame("csi-proxy runs, but does not serve "+svc.String(),
-			ownersHint(ownersOf(servedAt, apiserver.ServerOf), "-enable-api may leave it out; the log of csi-proxy contains the reason; csi-proxyctl versions lists what is served"))
+			ownersHint(ownersOf(servedAt, pipes.ServerOf), "-enable-api may leave it out; the log of csi-proxy contains the reason; csi-proxyctl versions lists what is served"))
 	default:
 		q.examined(examinePipes([]probed{p}, version, nil))
 	}

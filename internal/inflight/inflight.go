@@ -37,12 +37,14 @@ type Call struct {
 	Measured bool
 	// Workers, if set, run its work.
 	Workers *Workers
-	// Steps, if set, keeps the steps of its work that failed.
+	// Steps, if set, keeps the steps of its work that failed, and marks it when it changes the
+	// node.
 	Steps *Steps
 
 	ctx     callContext
 	free    func()
 	expired atomic.Bool
+	changed atomic.Bool
 
 	mu         sync.Mutex
 	users      int
@@ -257,6 +259,24 @@ func (c *Call) release() {
 	}
 }
 
+// MarkChanged notes that the work of the call has changed the node, or may have. c may be nil.
+func (c *Call) MarkChanged() {
+	if c != nil {
+		c.changed.Store(true)
+	}
+}
+
+// Changed reports whether the work of the call has changed the node, as far as that was
+// observed: without Steps, it has not.
+func (c *Call) Changed() bool { return c.changed.Load() }
+
+// Works reports whether work of the call goes on.
+func (c *Call) Works() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.users > 1
+}
+
 // SetPhase notes how far the call has got. A nil request leaves the known one.
 func (c *Call) SetPhase(p Phase, request any) {
 	c.mu.Lock()
@@ -291,7 +311,7 @@ func (c *Call) Err() error {
 
 // enter notes that a goroutine works for c.
 func (c *Call) enter(id uint64) {
-	after := c.Steps.begin()
+	after := c.Steps.begin(id, c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.goroutines = append(c.goroutines, working{id, after})
@@ -299,7 +319,7 @@ func (c *Call) enter(id uint64) {
 
 // leave notes that its work has ended, with this error.
 func (c *Call) leave(id uint64, err error) {
-	defer c.Steps.end()
+	defer c.Steps.end(id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = err

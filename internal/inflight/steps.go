@@ -28,15 +28,32 @@ type Step struct {
 	goroutine uint64
 }
 
-// Steps keeps the last steps that failed, so that a call that fails can have its own. It is
-// safe for concurrent use, and its zero value is ready to use. A nil Steps keeps nothing.
+// Steps is what the observer of Win32 calls has seen in the work of calls: which calls have
+// changed the node ([Steps.Change]), and the last steps that failed, so that a call that fails can
+// have its own. It is safe for concurrent use, and its zero value is ready to use. A nil Steps
+// keeps nothing.
 type Steps struct {
 	working atomic.Int64 // work that may need steps
 
 	added atomic.Uint64 // written with mu
 
-	mu   sync.Mutex
-	last [keptSteps]Step
+	mu      sync.Mutex
+	last    [keptSteps]Step
+	workers map[uint64]*Call // by goroutine
+}
+
+// Change notes that this goroutine has changed the node, or may have. Without work of a call it
+// does nothing.
+func (s *Steps) Change() {
+	if s == nil || s.working.Load() == 0 {
+		return
+	}
+	id := goroutineID()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.workers[id]; c != nil {
+		c.MarkChanged()
+	}
 }
 
 // Add adds a step of this goroutine. Without work of a call it does nothing.
@@ -54,20 +71,30 @@ func (s *Steps) Add(step Step) {
 	s.last[step.number%keptSteps] = step
 }
 
-// begin notes that work begins. Its steps follow the returned number.
-func (s *Steps) begin() uint64 {
+// begin notes that a goroutine begins to work for c. Its steps follow the returned number.
+func (s *Steps) begin(id uint64, c *Call) uint64 {
 	if s == nil {
 		return 0
 	}
 	s.working.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.workers == nil {
+		s.workers = map[uint64]*Call{}
+	}
+	s.workers[id] = c
 	return s.added.Load()
 }
 
-// end notes that work has ended.
-func (s *Steps) end() {
-	if s != nil {
-		s.working.Add(-1)
+// end notes that the work of a goroutine has ended.
+func (s *Steps) end(id uint64) {
+	if s == nil {
+		return
 	}
+	s.working.Add(-1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.workers, id)
 }
 
 // since returns the kept steps of a goroutine that follow a number.

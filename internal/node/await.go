@@ -40,6 +40,11 @@ func (n *Node) Join(ctx context.Context, key string, f func() error) error {
 	if call := inflight.Of(ctx); call != nil && call != w.of {
 		call.SetWait(&inflight.Wait{What: key, Holders: func() []*inflight.Call { return []*inflight.Call{w.of} }})
 		defer call.SetWait(nil)
+		defer func() {
+			if w.of == nil || w.of.Changed() {
+				call.MarkChanged() // it was done for this call, too
+			}
+		}()
 	}
 	_, err := w.wait(ctx)
 	return err

@@ -38,7 +38,7 @@ type Node struct {
 	// Counts are the calls of API, if they are counted.
 	Counts *win32.Counts
 
-	// Steps are the calls of API that failed, if they are kept.
+	// Steps has what the calls of API did, if that is kept.
 	Steps *inflight.Steps
 
 	// WorkingDirs, if not empty, are the only directories below which paths may
@@ -108,11 +108,16 @@ func New(api win32.API) *Node {
 }
 
 // Trace makes a node of a server trace the calls of its API in Log, count them in counts, if
-// that is not nil, and keep those that fail. It must be called before the node is used.
+// that is not nil, keep those that fail, and mark the requests that change the node. It must be called before the node is used.
 func (n *Node) Trace(counts *win32.Counts) {
 	n.Counts, n.Steps = counts, new(inflight.Steps)
 	n.API = win32.Trace(n.API, n.Log, counts, func(c *win32.Call, err error) {
-		n.Steps.Add(inflight.Step{Call: c.Name, Code: c.Code, Object: c.Path, Err: err})
+		if c.Changed(err) {
+			n.Steps.Change()
+		}
+		if win32.Failed(err) {
+			n.Steps.Add(inflight.Step{Call: c.Name, Code: c.Code, Object: c.Path, Err: err})
+		}
 	})
 }
 

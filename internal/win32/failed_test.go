@@ -68,9 +68,9 @@ func TestFailedCalls(t *testing.T) {
 func TestCallsWithoutFailureAllocateNothing(t *testing.T) {
 	api := Trace(quick{}, slog.New(slog.DiscardHandler), nil, func(*Call, error) {})
 	if n := testing.AllocsPerRun(100, func() {
-		h, _ := api.NtCreateFile(0, "a", 0, 0, 0, 0, 0)
+		h, _ := api.NtCreateFile(0, "a", 0, 0, 0, FILE_OPEN, 0)
 		_, _ = api.QueryInformation(h, 5, nil)
-		_, _ = api.DeviceIoControl(h, 1, nil, nil)
+		_, _ = api.DeviceIoControl(h, IOCTL_DISK_IS_WRITABLE, nil, nil)
 		_, _ = api.FinalPath(h, 0)
 		_ = api.CloseHandle(h)
 	}); n > 0 {

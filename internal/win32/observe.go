@@ -15,9 +15,11 @@ type Call struct {
 	Path   string
 	Handle Handle
 	Code   uint32 // control code or information class
-	In     []byte // input buffer, as the callee will read it
-	Out    []byte // output buffer; filled in after Do
-	N      int    // bytes of Out that are valid, after Do
+	// Disposition of CreateFile and NtCreateFile
+	Disposition uint32
+	In          []byte // input buffer, as the callee will read it
+	Out         []byte // output buffer; filled in after Do
+	N           int    // bytes of Out that are valid, after Do
 
 	do func() error
 }
@@ -67,15 +69,16 @@ type observed struct {
 	// wanted reports whether the hook does anything. The calls of which a request makes many
 	// ask it first, because a hook costs more than most of them.
 	wanted func() bool
-	// failed, if set, gets the calls that failed without the hook.
-	failed func(c *Call, err error)
+	// note, if set, gets the calls that failed or may have changed the node without the hook.
+	note func(c *Call, err error)
 	*opened
 }
 
-// fail passes on a call that failed without the hook. c does not escape when nothing fails.
-func (o *observed) fail(c Call, err error) {
-	if o.failed != nil {
-		o.failed(&c, err)
+// pass passes on a call that failed or may have changed the node without the hook. c does not
+// escape when nothing is passed on.
+func (o *observed) pass(c Call, err error) {
+	if o.note != nil {
+		o.note(&c, err)
 	}
 }
 
@@ -112,7 +115,7 @@ func (o *observed) call(c Call, do func(c *Call) error) error {
 }
 
 func (o *observed) CreateFile(path string, access, share, disposition, flags uint32) (h Handle, err error) {
-	err = o.call(Call{Name: "CreateFile", Path: path}, func(c *Call) (err error) {
+	err = o.call(Call{Name: "CreateFile", Path: path, Disposition: disposition}, func(c *Call) (err error) {
 		h, err = o.api.CreateFile(path, access, share, disposition, flags)
 		if err == nil {
 			c.Handle = h
@@ -128,7 +131,7 @@ func (o *observed) CloseHandle(h Handle) error {
 		path := o.remove(h) // CreateFile added it
 		err := o.api.CloseHandle(h)
 		if err != nil {
-			o.fail(Call{Name: "CloseHandle", Path: path}, err)
+			o.pass(Call{Name: "CloseHandle", Path: path}, err)
 		}
 		return err
 	}
@@ -141,8 +144,8 @@ func (o *observed) CloseHandle(h Handle) error {
 func (o *observed) DeviceIoControl(h Handle, code uint32, in, out []byte) (int, error) {
 	if !o.wanted() {
 		n, err := o.api.DeviceIoControl(h, code, in, out)
-		if err != nil {
-			o.fail(Call{Name: "DeviceIoControl", Path: o.path(h), Code: code}, err)
+		if err != nil || !lookingCode(code) {
+			o.pass(Call{Name: "DeviceIoControl", Path: o.path(h), Code: code}, err)
 		}
 		return n, err
 	}
@@ -272,9 +275,12 @@ func (o *observed) NtCreateFile(root Handle, name string, access, objAttr, share
 	if !o.wanted() {
 		h, err := o.api.NtCreateFile(root, name, access, objAttr, share, disposition, options)
 		if err != nil {
-			o.fail(Call{Name: "NtCreateFile", Path: path()}, err)
-		} else {
-			o.add(h, name) // without that of root, which would be an allocation
+			o.pass(Call{Name: "NtCreateFile", Path: path(), Disposition: disposition}, err)
+			return h, err
+		}
+		o.add(h, name) // without that of root, which would be an allocation
+		if disposition != FILE_OPEN {
+			o.pass(Call{Name: "NtCreateFile", Path: path(), Disposition: disposition}, nil)
 		}
 		return h, err
 	}
@@ -283,7 +289,7 @@ func (o *observed) NtCreateFile(root Handle, name string, access, objAttr, share
 
 func (o *observed) ntCreateFile(path string, root Handle, name string, access, objAttr, share, disposition, options uint32) (Handle, error) {
 	var h Handle // on the heap, because of the closure
-	err := o.call(Call{Name: "NtCreateFile", Path: path}, func(c *Call) (err error) {
+	err := o.call(Call{Name: "NtCreateFile", Path: path, Disposition: disposition}, func(c *Call) (err error) {
 		h, err = o.api.NtCreateFile(root, name, access, objAttr, share, disposition, options)
 		if err == nil {
 			c.Handle = h
@@ -307,7 +313,7 @@ func (o *observed) QueryInformation(h Handle, class uint32, buf []byte) (int, er
 	if !o.wanted() {
 		n, err := o.api.QueryInformation(h, class, buf)
 		if err != nil {
-			o.fail(Call{Name: "QueryInformation", Path: o.path(h), Code: class}, err)
+			o.pass(Call{Name: "QueryInformation", Path: o.path(h), Code: class}, err)
 		}
 		return n, err
 	}
@@ -336,7 +342,7 @@ func (o *observed) FinalPath(h Handle, flags uint32) (string, error) {
 	if !o.wanted() {
 		path, err := o.api.FinalPath(h, flags)
 		if err != nil {
-			o.fail(Call{Name: "FinalPath", Path: o.path(h), Code: flags}, err)
+			o.pass(Call{Name: "FinalPath", Path: o.path(h), Code: flags}, err)
 		}
 		return path, err
 	}
@@ -359,7 +365,7 @@ func (o *observed) Attributes(path string) (attrs uint32, err error) {
 func (o *observed) WithPrivilege(privilege string, f func(API) error) error {
 	return o.call(Call{Name: "WithPrivilege", Path: privilege}, func(*Call) error {
 		return o.api.WithPrivilege(privilege, func(api API) error {
-			return f(&observed{api: api, hook: o.hook, wanted: o.wanted, failed: o.failed, opened: o.opened})
+			return f(&observed{api: api, hook: o.hook, wanted: o.wanted, note: o.note, opened: o.opened})
 		})
 	})
 }

@@ -13,14 +13,14 @@ const TraceLevel = slog.Level(-6)
 // Trace returns api with a log line after every call: its arguments, the lengths
 // of its buffers, how much was filled, and its error. It does not log the
 // contents of buffers, so no line can hold a secret. The calls are counted in counts, if
-// that is not nil. failed, if it is not nil, gets each call that failed ([Failed]), with its
-// name, path and code; it must not keep the call.
-func Trace(api API, log *slog.Logger, counts *Counts, failed func(c *Call, err error)) API {
+// that is not nil. noted, if it is not nil, gets each call that failed ([Failed]) or has changed
+// the node ([Call.Changed]), with its name, path and code; it must not keep the call.
+func Trace(api API, log *slog.Logger, counts *Counts, noted func(c *Call, err error)) API {
 	ctx := context.Background()
 	traced := func() bool { return log.Enabled(ctx, TraceLevel) }
 	note := func(c *Call, err error) {
-		if failed != nil && Failed(err) {
-			failed(c, err)
+		if noted != nil && (Failed(err) || c.Changed(err)) {
+			noted(c, err)
 		}
 	}
 	hook := func(c *Call) (err error) {
@@ -56,7 +56,7 @@ func Trace(api API, log *slog.Logger, counts *Counts, failed func(c *Call, err e
 		log.LogAttrs(ctx, TraceLevel, "Called Win32", append(attrs, slog.Duration("took", took))...)
 		return err
 	}
-	return &observed{api: api, hook: hook, wanted: func() bool { return counts != nil || traced() }, failed: note, opened: &opened{paths: map[Handle]string{}}}
+	return &observed{api: api, hook: hook, wanted: func() bool { return counts != nil || traced() }, note: note, opened: &opened{paths: map[Handle]string{}}}
 }
 
 // Failed reports whether err is more than the answer that a list has ended or that there is

@@ -11,7 +11,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	nodes "github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
@@ -101,11 +101,11 @@ func (e *bench) through() volume.Service {
 	b.Cleanup(func() { os.RemoveAll(dir) })
 	b.Setenv(pipe.DirVariable, dir)
 	prefix := fmt.Sprintf("bench%d-", os.Getpid())
-	pipes := apiserver.Pipes(wire.Services(wire.Groups{Disk: e.disk, Volume: e.volume}))
+	pipes := serve.Pipes(wire.Services(wire.Groups{Disk: e.disk, Volume: e.volume}))
 	for i := range pipes {
 		pipes[i].Name = prefix + pipes[i].Name
 	}
-	s, err := apiserver.Open(context.Background(), apiserver.Config{Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, pipes...)
+	s, err := serve.Open(context.Background(), serve.Config{Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, pipes...)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
@@ -64,12 +64,12 @@ func start(t *testing.T) *node {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	t.Setenv(pipe.DirVariable, dir)
 	n := &node{recorder: &recorder{}, prefix: filepath.Base(dir) + "-"}
-	pipes := apiserver.Pipes(wire.Services(n.groups()))
+	pipes := serve.Pipes(wire.Services(n.groups()))
 	for i := range pipes {
 		pipes[i].Name = n.prefix + pipes[i].Name
 	}
 	ready := make(chan struct{})
-	s, err := apiserver.Open(context.Background(), apiserver.Config{
+	s, err := serve.Open(context.Background(), serve.Config{
 		Log:   slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Ready: func() { close(ready) },
 	}, pipes...)

@@ -19,7 +19,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/windowshost"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -118,7 +118,7 @@ func (echo) PathExists(context.Context, *api.PathExistsRequest) (*api.PathExists
 }
 
 func serveEcho(ctx context.Context, log io.Writer) error {
-	l, err := apiserver.Listen(pipeName)
+	l, err := pipes.Listen(pipeName)
 	if err != nil {
 		return err
 	}

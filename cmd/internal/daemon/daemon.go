@@ -25,7 +25,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/metrics"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/profiles"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
@@ -68,7 +70,7 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 	defer o.openLog(stderr)()
 
 	serving := func(ctx context.Context, ready func()) int {
-		if err := serve(ctx, p, o, ready); err != nil {
+		if err := run(ctx, p, o, ready); err != nil {
 			return o.fail(p, stderr, err)
 		}
 		return exitOK
@@ -131,9 +133,9 @@ func (o *options) fail(p Program, stderr io.Writer, err error) int {
 	return exitFailure
 }
 
-// serve opens the node and serves it until ctx ends. It calls ready when all pipes accept
+// run opens the node and serves it until ctx ends. It calls ready when all pipes accept
 // connections, or when it starts to wait for a process that serves them.
-func serve(ctx context.Context, p Program, o *options, ready func()) error {
+func run(ctx context.Context, p Program, o *options, ready func()) error {
 	defer runtime.KeepAlive(make([]byte, spareHeap))
 	stopped := make(chan struct{})
 	defer close(stopped)
@@ -144,12 +146,12 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 
-	config := apiserver.Config{
+	config := serve.Config{
 		Audit: o.audit, ReadOnly: o.readOnly, Failed: o.events.failed,
 		Version: p.Version,
 	}
 	if o.pipeSDDL != "" {
-		listen, err := apiserver.ListenWith(o.pipeSDDL)
+		listen, err := pipes.ListenWith(o.pipeSDDL)
 		if err != nil {
 			return fmt.Errorf("flag -pipe-sddl: %w", err)
 		}
@@ -158,8 +160,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 			klog.Warning(warning)
 		}
 	}
-	calls := new(apiserver.Calls)
-	config.Calls = calls
+	config.Calls = new(calls.Calls)
 	m := metrics.New(p.Version)
 	// Metrics, the state and profiles are served until running calls have finished.
 	served, endMetrics := context.WithCancel(context.WithoutCancel(ctx))
@@ -187,7 +188,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 			klog.ErrorS(err, "Failed to close node")
 		}
 	}()
-	pipes, err := n.pipes(o, dirs, calls)
+	all, err := n.pipes(o, dirs, config.Calls)
 	if err != nil {
 		return err
 	}
@@ -195,22 +196,22 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 	if states != nil {
 		config.Steps = states.Node.Steps
 	}
-	m.Open(pipes, calls, states)
+	m.Open(all, config.Calls, states)
 	klog.InfoS("Opened node", "workingDirs", o.allWorkingDirs(), "allowedServices", o.allowedServices(), "requirePrivacy", o.requirePrivacy, "readOnly", o.readOnly)
 
 	config.Stopping = m.Stopping // also where a pipe fails
 	ready = sync.OnceFunc(ready)
 	config.Ready = func() {
 		m.Ready("serving")
-		klog.InfoS("Serving API", "pipes", len(pipes))
-		o.events.write(slog.LevelInfo, eventServing, fmt.Sprintf("CSI Proxy %s serves %d pipes", p.Version, len(pipes)))
+		klog.InfoS("Serving API", "pipes", len(all))
+		o.events.write(slog.LevelInfo, eventServing, fmt.Sprintf("CSI Proxy %s serves %d pipes", p.Version, len(all)))
 		ready()
 	}
 	config.InUse = func(err error) {
 		m.Waiting("waiting: " + err.Error())
 		ready() // the service manager would give up a service that does not start for long
 	}
-	server, err := apiserver.Open(ctx, config, pipes...)
+	server, err := serve.Open(ctx, config, all...)
 	if err != nil {
 		if ctx.Err() != nil {
 			klog.InfoS("Stopped CSI-Proxy Server before it had its pipes", "err", err)
@@ -218,7 +219,7 @@ func serve(ctx context.Context, p Program, o *options, ready func()) error {
 		}
 		return err
 	}
-	m.Serving(server.Accepting)
+	m.Serving(server)
 	background.Go(func() {
 		if err := survey(ctx, n.Groups.SMB); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Failed to find links to SMB shares, retrying with the first SMB request")

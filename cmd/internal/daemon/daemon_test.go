@@ -40,7 +40,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -538,7 +538,7 @@ func TestReadOnlyAPI(t *testing.T) {
 			if byFlag {
 				refused++
 			}
-			if byFlag != apiserver.Changes(string(m.Name())) {
+			if byFlag != calls.Changes(string(m.Name())) {
 				t.Errorf("%s: %v", m.FullName(), err)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/configfile"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/logs"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/profiles"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
 )
@@ -234,7 +234,7 @@ func (o *options) check() error {
 
 // openPipes returns a warning if groups such as Everyone may connect to the pipes, or "".
 func (o *options) openPipes() string {
-	groups := apiserver.OpenTo(o.pipeSDDL)
+	groups := pipes.OpenTo(o.pipeSDDL)
 	if o.pipeSDDL == "" || len(groups) == 0 {
 		return ""
 	}

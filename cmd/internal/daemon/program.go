@@ -7,7 +7,8 @@ import (
 	"io"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -77,7 +78,7 @@ type Node struct {
 	// own SMB shares are recognized by them. It may be nil.
 	Names func() ([]string, error)
 	// Pipes are served in addition to the pipes of the API.
-	Pipes []apiserver.Pipe
+	Pipes []serve.Pipe
 	// Close closes the node. It may be nil.
 	Close func() error
 }
@@ -110,7 +111,7 @@ func (o *options) pipes() ([]string, error) {
 		return nil, fmt.Errorf("flag -enable-api: %w", err)
 	}
 	var paths []string
-	for _, served := range apiserver.Pipes(enabled) {
+	for _, served := range serve.Pipes(enabled) {
 		paths = append(paths, `\\.\pipe\`+served.Name)
 	}
 	return paths, nil
@@ -118,7 +119,7 @@ func (o *options) pipes() ([]string, error) {
 
 // pipes returns the pipes of the node's services, which enforce the rules of the command
 // line, the node's additional pipes, and that of administrators.
-func (n *Node) pipes(o *options, dirs policy.Dirs, calls *apiserver.Calls) ([]apiserver.Pipe, error) {
+func (n *Node) pipes(o *options, dirs policy.Dirs, inFlight *calls.Calls) ([]serve.Pipe, error) {
 	rules := &policy.Rules{Dirs: dirs, Services: o.allowedServices(), SMB: o.smb}
 	rules.SMB.ThisNode = n.Names
 	g := n.Groups
@@ -127,10 +128,10 @@ func (n *Node) pipes(o *options, dirs policy.Dirs, calls *apiserver.Calls) ([]ap
 	if err != nil {
 		return nil, fmt.Errorf("flag -enable-api: %w", err)
 	}
-	pipes := append(apiserver.Pipes(enabled), n.Pipes...)
+	pipes := append(serve.Pipes(enabled), n.Pipes...)
 	if o.adminPipe {
 		disks, _ := n.Groups.Disk.(server.Disks)
-		pipes = append(pipes, server.Pipe(disks, calls))
+		pipes = append(pipes, server.Pipe(disks, inFlight))
 	}
 	return pipes, nil
 }

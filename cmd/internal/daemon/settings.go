@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/configfile"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
 )
 
@@ -224,7 +224,7 @@ func Config(p Program, args []string, stdout, stderr io.Writer) (code int, isVer
 		return fail(err)
 	}
 	if o.pipeSDDL != "" {
-		if _, err := apiserver.ListenWith(o.pipeSDDL); err != nil {
+		if _, err := pipes.ListenWith(o.pipeSDDL); err != nil {
 			return fail(fmt.Errorf("flag -pipe-sddl: %w", err))
 		}
 		if warning := o.openPipes(); warning != "" {

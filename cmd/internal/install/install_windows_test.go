@@ -19,7 +19,7 @@ import (
 
 	fsapi "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 )
 
 // proxy returns the csi-proxy.exe to test. It skips the test if there is none, or if this
@@ -193,7 +193,7 @@ func TestInstalledService(t *testing.T) {
 	contains(t, verb(t, exitOK, exe, "uninstall"), "delete service csiproxy", "left the program")
 	verb(t, exitNotInstalled, exe, "status")
 	verb(t, exitOK, exe, "uninstall")
-	if _, _, err := apiserver.ServerOf(`\\.\pipe\csi-proxy-disk-v1`); !errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
+	if _, _, err := pipes.ServerOf(`\\.\pipe\csi-proxy-disk-v1`); !errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
 		t.Errorf("a pipe is served after the service was removed: %v", err)
 	}
 }
@@ -233,7 +233,7 @@ func TestInstallRefusesServedPipes(t *testing.T) {
 		other.Process.Kill()
 		other.Wait()
 	}()
-	if err := await(serveTime, func() error { _, _, err := apiserver.ServerOf(`\\.\pipe\csi-proxy-volume-v1`); return err }); err != nil {
+	if err := await(serveTime, func() error { _, _, err := pipes.ServerOf(`\\.\pipe\csi-proxy-volume-v1`); return err }); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "csi-proxy")
@@ -262,7 +262,7 @@ func TestServiceWaitsForPipes(t *testing.T) {
 		}
 	}
 	defer end()
-	if err := await(serveTime, func() error { _, _, err := apiserver.ServerOf(`\\.\pipe\csi-proxy-volume-v1`); return err }); err != nil {
+	if err := await(serveTime, func() error { _, _, err := pipes.ServerOf(`\\.\pipe\csi-proxy-volume-v1`); return err }); err != nil {
 		t.Fatal(err)
 	}
 	s, err := openService()
@@ -287,7 +287,7 @@ func TestServiceWaitsForPipes(t *testing.T) {
 	process := processOf(t)
 	end()
 	if err := await(serveTime, func() error {
-		pid, _, err := apiserver.ServerOf(`\\.\pipe\csi-proxy-volume-v1`)
+		pid, _, err := pipes.ServerOf(`\\.\pipe\csi-proxy-volume-v1`)
 		if err == nil && pid != process {
 			err = errors.New("another process serves the pipe")
 		}

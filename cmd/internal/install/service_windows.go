@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/windows/svc/eventlog"
 	"golang.org/x/sys/windows/svc/mgr"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 )
 
 const sizeofSecurityAttributes = uint32(unsafe.Sizeof(windows.SecurityAttributes{}))
@@ -320,7 +320,7 @@ func (c *command) startAndAwait(pipes []string) error {
 // serves one.
 func servedBy(pid uint32, pipes []string) (by []string, err error) {
 	for _, path := range pipes {
-		server, image, err := apiserver.ServerOf(path)
+		server, image, err := pipes.ServerOf(path)
 		switch {
 		case errors.Is(err, windows.ERROR_FILE_NOT_FOUND):
 			// Not served.

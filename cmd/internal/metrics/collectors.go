@@ -10,14 +10,15 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
 
 // services are the services of pipes, for which series are made.
-type services []apiserver.Pipe
+type services []serve.Pipe
 
 // GetServiceInfo implements reflection.ServiceInfoProvider.
 func (s services) GetServiceInfo() map[string]grpc.ServiceInfo {
@@ -38,7 +39,7 @@ func groupOf(pipe string) string {
 	return group
 }
 
-func groupsOf(pipes []apiserver.Pipe) []string {
+func groupsOf(pipes []serve.Pipe) []string {
 	var groups []string
 	known := map[string]bool{}
 	for _, p := range pipes {
@@ -72,14 +73,14 @@ func (unchecked) Describe(chan<- *prometheus.Desc) {}
 type inFlight struct {
 	unchecked
 	groups []string
-	calls  *apiserver.Calls
+	calls  *calls.Calls
 }
 
 // Collect implements [prometheus.Collector].
 func (f *inFlight) Collect(ch chan<- prometheus.Metric) {
 	number := desc("csi_proxy_calls_in_flight", "Calls in flight, also those whose caller is gone, by how far they are.", "group", "phase")
 	oldest := desc("csi_proxy_oldest_call_seconds", "Age of the oldest call in flight, or 0.", "group")
-	tallies := map[string]apiserver.Tally{}
+	tallies := map[string]calls.Tally{}
 	for pipe, t := range f.calls.Tallies() {
 		sum := tallies[groupOf(pipe)]
 		sum.Oldest = max(sum.Oldest, t.Oldest)

@@ -19,9 +19,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +34,9 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/limit"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 )
 
@@ -56,8 +60,8 @@ type Server struct {
 	stopping bool
 
 	uncounted services                      // whose methods get their zeros with the first scrape
-	calls     *apiserver.Calls              // nil until Open
-	accepting func() (accepting, pipes int) // nil until Serving
+	calls     *calls.Calls // nil until Open
+	server    Serving      // nil until Serving
 }
 
 // New returns a server whose state is "starting", of a program with that version.
@@ -99,11 +103,11 @@ func New(version string) *Server {
 
 // Open adds the metrics of a node and of its pipes. It must be called once, before calls are
 // served. Without states, there are no metrics of the node.
-func (s *Server) Open(pipes []apiserver.Pipe, calls *apiserver.Calls, states *server.States) {
+func (s *Server) Open(pipes []serve.Pipe, calls *calls.Calls, states *server.States) {
 	groups := groupsOf(pipes)
 	for _, group := range groups {
 		s.refused.WithLabelValues(group)
-		for _, how := range []apiserver.Crowded{apiserver.Replaced, apiserver.Refused} {
+		for _, how := range []limit.Crowded{limit.Replaced, limit.Refused} {
 			s.crowded.WithLabelValues(group, string(how))
 		}
 	}
@@ -120,10 +124,10 @@ func (s *Server) Open(pipes []apiserver.Pipe, calls *apiserver.Calls, states *se
 }
 
 // Count makes the server count the calls that config describes.
-func (s *Server) Count(config *apiserver.Config) {
+func (s *Server) Count(config *serve.Config) {
 	config.Count = s.handled.UnaryServerInterceptor()
 	config.Busy = func(pipe string) { s.refused.WithLabelValues(groupOf(pipe)).Inc() }
-	config.Crowded = func(pipe string, how apiserver.Crowded) { s.crowded.WithLabelValues(groupOf(pipe), string(how)).Inc() }
+	config.Crowded = func(pipe string, how limit.Crowded) { s.crowded.WithLabelValues(groupOf(pipe), string(how)).Inc() }
 	config.Measure = func(method string) func(inflight.Spent) {
 		service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 		in := func(p inflight.Phase) prometheus.Counter { return s.seconds.WithLabelValues(service, name, string(p)) }
@@ -143,11 +147,19 @@ func (s *Server) Ready(state string) { s.set(state, true) }
 // Waiting sets the state of a daemon that does not serve.
 func (s *Server) Waiting(state string) { s.set(state, false) }
 
-// Serving sets what knows how many pipes accept connections, for /livez.
-func (s *Server) Serving(accepting func() (accepting, pipes int)) {
+// Serving is a server of pipes, for /livez.
+type Serving interface {
+	// Accepting returns how many of its pipes accept connections.
+	Accepting() (accepting, pipes int)
+	// Refusals returns what pipes refuse to newcomers.
+	Refusals() map[string]limit.Refusals
+}
+
+// Serving sets the server of pipes.
+func (s *Server) Serving(server Serving) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accepting = accepting
+	s.server = server
 }
 
 // Stopping sets the state of a daemon that lets running calls finish. It is the last state.
@@ -186,7 +198,7 @@ const liveLimit = 2 * time.Second
 // live is the handler of /livez. It has a line for each thing that it looks at.
 func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
-	state, ready, calls, accepting := s.state, s.ready, s.calls, s.accepting
+	state, ready, inFlight, server := s.state, s.ready, s.calls, s.server
 	s.mu.Unlock()
 	code := http.StatusOK
 	lines := []string{"ok: the state is " + state}
@@ -197,13 +209,17 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 		}
 		lines = append(lines, result+fmt.Sprintf(format, args...))
 	}
-	if accepting != nil && ready {
-		running, pipes := accepting()
+	if server != nil && ready {
+		running, pipes := server.Accepting()
 		add(running == pipes, "%d of %d pipes accept connections", running, pipes)
+		refusals := server.Refusals()
+		for _, pipe := range slices.Sorted(maps.Keys(refusals)) {
+			lines = append(lines, fmt.Sprintf("warning: %s has too many callers: it %v", pipe, refusals[pipe])) // a restart would not help
+		}
 	}
-	if calls != nil {
-		tallies := make(chan map[string]apiserver.Tally, 1)
-		go func() { tallies <- calls.Tallies() }()
+	if inFlight != nil {
+		tallies := make(chan map[string]calls.Tally, 1)
+		go func() { tallies <- inFlight.Tallies() }()
 		select {
 		case all := <-tallies:
 			var oldest time.Duration

@@ -9,7 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/limit"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
@@ -109,8 +111,8 @@ func TestLive(t *testing.T) {
 	}
 	accepting := 2
 	look("at the start", 200, "ok: the state is starting\n")
-	s.Open(nil, new(apiserver.Calls), nil)
-	s.Serving(func() (int, int) { return accepting, 2 })
+	s.Open(nil, new(calls.Calls), nil)
+	s.Serving(&pipesOf{&accepting})
 	s.Waiting("waiting for process 7")
 	look("before it serves", 200, "ok: the state is waiting for process 7\nok: calls in flight: 0, the oldest for 0s\n")
 	s.Ready("serving")
@@ -166,7 +168,7 @@ func TestSearchesAreCounted(t *testing.T) {
 	n := simnode.New(t)
 	states := &server.States{Node: n.Disk().(server.Disks).Node()}
 	s := New("v0.0.0-test")
-	s.Open(nil, new(apiserver.Calls), states)
+	s.Open(nil, new(calls.Calls), states)
 	key := [2]string{"csi_proxy_volume_searches_total"}
 	for want := range 3 {
 		if got, ok := values(t, s.registry)[key]; !ok || got != float64(want) {
@@ -179,8 +181,8 @@ func TestSearchesAreCounted(t *testing.T) {
 // Methods that were not called have no series before the first scrape, which has all of them.
 func TestZerosComeWithTheFirstScrape(t *testing.T) {
 	s := New("test")
-	pipes := apiserver.Pipes(wire.Disk(nil, nil))
-	s.Open(pipes, new(apiserver.Calls), nil)
+	pipes := serve.Pipes(wire.Disk(nil, nil))
+	s.Open(pipes, new(calls.Calls), nil)
 	series := func() (n int) {
 		families, err := s.registry.Gather()
 		if err != nil {
@@ -206,4 +208,12 @@ func TestZerosComeWithTheFirstScrape(t *testing.T) {
 			t.Errorf("%d series after a scrape, want %d", n, methods)
 		}
 	}
+}
+
+// pipesOf is a server of two pipes, of which some accept connections.
+type pipesOf struct{ accepting *int }
+
+func (p *pipesOf) Accepting() (accepting, pipes int) { return *p.accepting, 2 }
+func (p *pipesOf) Refusals() map[string]limit.Refusals {
+	return map[string]limit.Refusals{"csi-proxy-disk-v1": {Connections: 3, Calls: 4, Since: time.Now(), Last: time.Now()}}
 }

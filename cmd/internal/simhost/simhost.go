@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
@@ -57,7 +57,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	}
 	return &daemon.Node{
 		Groups: wire.Groups{Disk: n.Disk(), Filesystem: n.Filesystem(), ISCSI: n.ISCSI(), SMB: n.SMB(), System: n.System(), Volume: n.Volume()},
-		Pipes:  []apiserver.Pipe{{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: server.New(n)}},
+		Pipes:  []serve.Pipe{{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: server.New(n)}},
 		Close:  n.Close,
 	}, nil
 }

@@ -19,7 +19,8 @@ import (
 	diskclient "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	filesclient "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
@@ -31,7 +32,7 @@ import (
 type server struct {
 	p     *place
 	at    func(name string) string // path of a pipe
-	pipes []apiserver.Pipe
+	pipes []serve.Pipe
 	stop  context.CancelFunc
 	ended chan error
 }
@@ -51,7 +52,7 @@ func newServer(p *place) *server {
 	p.need(err)
 	// The host has its own rule, which does not allow the defaults without -machine-settings.
 	rules := &policy.Rules{Dirs: dirs, Services: append(policy.DefaultServices(), contractServices...)}
-	s.pipes = apiserver.Pipes(wire.Services(wire.Groups{
+	s.pipes = serve.Pipes(wire.Services(wire.Groups{
 		Check: rules.Check,
 		Disk:  p.services.Disk, Volume: p.services.Volume, Filesystem: p.services.Filesystem,
 		SMB: p.services.SMB, ISCSI: p.services.ISCSI, System: p.services.System,
@@ -64,9 +65,9 @@ func (s *server) start() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	ready := make(chan struct{})
-	server, err := apiserver.Open(ctx, apiserver.Config{
+	server, err := serve.Open(ctx, serve.Config{
 		Log:    slog.New(slog.DiscardHandler),
-		Listen: func(name string) (net.Listener, error) { return apiserver.ListenAt(s.at(name)) },
+		Listen: func(name string) (net.Listener, error) { return pipes.ListenAt(s.at(name)) },
 		Ready:  func() { close(ready) },
 	}, s.pipes...)
 	if err != nil {

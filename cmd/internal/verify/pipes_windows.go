@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 )
 
 // clientPipe makes a pipe whose only rights are those that csi-proxy gives to
@@ -66,7 +66,7 @@ func addedInstance(p *place) string {
 
 func ownSecondInstance(p *place) string {
 	path := `\\.\pipe\csi-proxy-verify-` + rand.Text()
-	l, err := apiserver.ListenAt(path)
+	l, err := pipes.ListenAt(path)
 	p.need(err)
 	defer l.Close()
 	go func() { // ends with the listener

@@ -16,7 +16,8 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/testbed"
@@ -66,11 +67,11 @@ func serveAs(ctx context.Context, prefix string, ready func()) error {
 	if err != nil {
 		return err
 	}
-	server, err := apiserver.Open(ctx, apiserver.Config{
+	server, err := serve.Open(ctx, serve.Config{
 		Log:    slog.New(slog.DiscardHandler),
-		Listen: func(name string) (net.Listener, error) { return apiserver.ListenAt(pipe.Path(prefix + name)) },
+		Listen: func(name string) (net.Listener, error) { return pipes.ListenAt(pipe.Path(prefix + name)) },
 		Ready:  ready,
-	}, apiserver.Pipes(wire.Services(wire.Groups{
+	}, serve.Pipes(wire.Services(wire.Groups{
 		Disk: s.Disk, Volume: s.Volume, Filesystem: s.Filesystem, SMB: s.SMB, ISCSI: s.ISCSI, System: s.System,
 	}))...)
 	if err != nil {

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
@@ -24,20 +26,20 @@ type Disks interface {
 type Server struct {
 	admin.UnimplementedAdminServer
 	disks Disks
-	calls *apiserver.Calls
+	calls *calls.Calls
 
 	questions questions
 }
 
 var _ admin.AdminServer = (*Server)(nil)
 
-// Pipe returns the pipe of administrators, with the calls of its server. Its rights are those of [apiserver.Listen],
+// Pipe returns the pipe of administrators, with the calls of its server. Its rights are those of [pipes.Listen],
 // whatever the rights of the pipes of drivers are.
-func Pipe(disks Disks, calls *apiserver.Calls) apiserver.Pipe {
-	return apiserver.Pipe{
+func Pipe(disks Disks, calls *calls.Calls) serve.Pipe {
+	return serve.Pipe{
 		Name: admin.Pipe, Desc: &admin.Admin_ServiceDesc, Impl: &Server{disks: disks, calls: calls},
 		Changes: func(method string) bool { return method == "ClearDisk" },
-		Listen:  apiserver.Listen,
+		Listen:  pipes.Listen,
 		Looks:   true,
 	}
 }

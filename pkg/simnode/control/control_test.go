@@ -10,7 +10,8 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -18,9 +19,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/control"
 )
 
-// serve serves the control service of a node, as csi-proxy-sim does: on its pipe, or on a
+// begin serves the control service of a node, as csi-proxy-sim does: on its pipe, or on a
 // socket in the directory that it returns.
-func serve(t *testing.T, n *simnode.Node) (dir string) {
+func begin(t *testing.T, n *simnode.Node) (dir string) {
 	t.Helper()
 	path := pipe.Path(simcontrol.Pipe)
 	if runtime.GOOS != "windows" {
@@ -32,10 +33,10 @@ func serve(t *testing.T, n *simnode.Node) (dir string) {
 		path = filepath.Join(dir, simcontrol.Pipe+".sock")
 	}
 	ready := make(chan struct{})
-	s, err := apiserver.Open(t.Context(), apiserver.Config{
-		Listen: func(string) (net.Listener, error) { return apiserver.ListenAt(path) },
+	s, err := serve.Open(t.Context(), serve.Config{
+		Listen: func(string) (net.Listener, error) { return pipes.ListenAt(path) },
 		Ready:  func() { close(ready) },
-	}, apiserver.Pipe{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: server.New(n)})
+	}, serve.Pipe{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: server.New(n)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func serve(t *testing.T, n *simnode.Node) (dir string) {
 
 func TestNode(t *testing.T) {
 	n := simnode.New(t)
-	c, err := control.Open(t.Context(), serve(t, n))
+	c, err := control.Open(t.Context(), begin(t, n))
 	if err != nil {
 		t.Fatal(err)
 	}

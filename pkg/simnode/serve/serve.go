@@ -46,7 +46,8 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol/server"
@@ -227,16 +228,16 @@ func (s *Server) Restart() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pipes, err := s.pipes()
+	served, err := s.pipes()
 	if err != nil {
 		return err
 	}
 	ready := make(chan struct{})
-	server, err := apiserver.Open(context.Background(), apiserver.Config{
+	server, err := serve.Open(context.Background(), serve.Config{
 		Log:    s.config.Log,
-		Listen: func(name string) (net.Listener, error) { return apiserver.ListenAt(s.path(name)) },
+		Listen: func(name string) (net.Listener, error) { return pipes.ListenAt(s.path(name)) },
 		Ready:  func() { close(ready) },
-	}, pipes...)
+	}, served...)
 	if err != nil {
 		return err
 	}
@@ -263,7 +264,7 @@ func (s *Server) Close() error {
 }
 
 // pipes returns the pipes of a new process on the node, with the daemon's rules.
-func (s *Server) pipes() ([]apiserver.Pipe, error) {
+func (s *Server) pipes() ([]serve.Pipe, error) {
 	services := append(policy.DefaultServices(), s.config.Services...)
 	p, err := s.node.NewProcess(simnode.Rules{WorkingDirs: s.config.WorkingDirs, AllowedServices: services, NoSMBPrivacy: s.config.NoSMBPrivacy, FormatExisting: s.config.FormatExisting, OverwriteUnknown: s.config.OverwriteUnknown})
 	if err != nil {
@@ -273,12 +274,12 @@ func (s *Server) pipes() ([]apiserver.Pipe, error) {
 		Disk: p.Disk(), Volume: p.Volume(), Filesystem: p.Filesystem(), SMB: p.SMB(), ISCSI: p.ISCSI(), System: p.System(),
 		Check: (&policy.Rules{Dirs: s.dirs, Services: services}).Check,
 	})
-	var control []apiserver.Pipe
+	var control []serve.Pipe
 	if s.config.Control {
-		control = []apiserver.Pipe{{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: server.New(s.node)}}
+		control = []serve.Pipe{{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: server.New(s.node)}}
 	}
 	if len(s.config.APIs) == 0 {
-		return append(apiserver.Pipes(all), control...), nil
+		return append(serve.Pipes(all), control...), nil
 	}
 	var served []wire.Service
 	for _, api := range s.config.APIs {
@@ -292,5 +293,5 @@ func (s *Server) pipes() ([]apiserver.Pipe, error) {
 		}
 		served = append(served, all[i])
 	}
-	return append(apiserver.Pipes(served), control...), nil
+	return append(serve.Pipes(served), control...), nil
 }

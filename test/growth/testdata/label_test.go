@@ -10,7 +10,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	client "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v2alpha2"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
@@ -54,8 +54,8 @@ func TestGetVolumeLabel(t *testing.T) {
 	}
 
 	ready := make(chan struct{})
-	server, err := apiserver.Open(context.Background(), apiserver.Config{Ready: func() { close(ready) }},
-		apiserver.Pipes(wire.Services(wire.Groups{Volume: s.Volume, Check: (&policy.Rules{}).Check}))...)
+	server, err := serve.Open(context.Background(), serve.Config{Ready: func() { close(ready) }},
+		serve.Pipes(wire.Services(wire.Groups{Volume: s.Volume, Check: (&policy.Rules{}).Check}))...)
 	if err != nil {
 		t.Fatal(err)
 	}

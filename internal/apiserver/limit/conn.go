@@ -1,0 +1,249 @@
+package limit
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/peer"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
+)
+
+// Conn is a connection and the process at its other end. It is the remote address of the
+// connection, so that gRPC passes it to calls.
+type Conn struct {
+	net.Conn
+	pipe    *Pipe
+	pid     uint32 // 0 if unknown
+	program func() string
+	begun   time.Time
+	renew   atomic.Int64 // how long after begun the deadline of writes is set again
+	greeted atomic.Bool  // the client has sent what an HTTP/2 client sends first
+
+	// With the lock of the pipe.
+	process *process
+	place   place
+	one     int        // the connections of a connection
+	calls   [kinds]int // that have a place
+	running int
+	lost    bool // its place, or is about to
+	closed  bool
+
+	mu      sync.Mutex
+	in, out frames
+	open    map[uint32]struct{} // the streams that are open
+	highest uint32              // the last stream that the client has opened
+	last    uint32              // highest, when the pipe looked at the connection last
+	writing bool
+	leaving bool // it gets no more frames of gRPC
+}
+
+// newConn asks the system for the process at the other end. A later process can have the same
+// number, so that is asked when the connection is made.
+func (p *Pipe) newConn(nc net.Conn) *Conn {
+	pid, _ := pipes.ClientOf(nc)
+	return &Conn{Conn: nc, pipe: p, pid: pid, program: sync.OnceValue(func() string { return pipes.ProgramOf(pid) }), begun: time.Now(),
+		in: frames{left: len(preface)}, open: map[uint32]struct{}{}}
+}
+
+// CallerOf returns the connection of a call.
+func CallerOf(ctx context.Context) *Conn {
+	if p, ok := peer.FromContext(ctx); ok {
+		if c, ok := p.Addr.(*Conn); ok {
+			return c
+		}
+	}
+	return &Conn{process: new(process)}
+}
+
+// RemoteAddr implements [net.Conn].
+func (c *Conn) RemoteAddr() net.Addr { return c }
+
+// Network implements [net.Addr].
+func (*Conn) Network() string { return "process" }
+
+// String returns the number of the process.
+func (c *Conn) String() string { return strconv.FormatUint(uint64(c.pid), 10) }
+
+// Process returns the number of the process, or 0 if it is not known, and what returns its
+// program.
+func (c *Conn) Process() (pid uint32, program func() string) { return c.pid, c.program }
+
+// yields says how easily the connection is given up for another one.
+func (c *Conn) yields() yielding {
+	if c.running > 0 {
+		return never
+	}
+	if !c.greeted.Load() {
+		return unused
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = c.highest
+	if len(c.open) > 0 {
+		return inUse
+	}
+	return idle
+}
+
+// Read implements [net.Conn].
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	c.in.pass(p[:n], c.received)
+	c.mu.Unlock()
+	return n, err
+}
+
+// Write gives the client writeLimit to read p, or up to writeSlack less: setting a
+// deadline for each write would take longer than many writes. It closes the connection if
+// it fails. gRPC would leave that to the goroutine that reads, which may not notice.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	c.mu.Lock()
+	leaving := c.leaving
+	c.writing = true
+	c.mu.Unlock()
+	if leaving {
+		return 0, net.ErrClosed
+	}
+	if age := time.Since(c.begun); age >= time.Duration(c.renew.Load()) {
+		c.renew.Store(int64(age + writeSlack))
+		err = c.Conn.SetWriteDeadline(c.begun.Add(age + writeLimit))
+	}
+	if err == nil {
+		n, err = c.Conn.Write(p)
+	}
+	c.mu.Lock()
+	c.out.pass(p[:n], c.sent)
+	c.writing = false
+	c.mu.Unlock()
+	if err != nil {
+		c.Close()
+	}
+	return n, err
+}
+
+// SetDeadline sets the deadline of reads only, because each Write sets its own.
+// gRPC sets a deadline for the handshake and clears it afterwards; by then a Write
+// may be waiting for a client that does not read.
+func (c *Conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+
+// disconnect also ends a named pipe's connection at the client's end: otherwise, a
+// client that never closes its end could keep the pipe's name in use (page of
+// DisconnectNamedPipe). It discards what the client has not read.
+func (c *Conn) disconnect() {
+	if p, ok := c.Conn.(interface{ Disconnect() error }); ok {
+		if err := p.Disconnect(); err != nil {
+			c.pipe.log.Warn("Failed to disconnect client", "pipe", c.pipe.name, "err", err)
+		}
+	}
+}
+
+// Close implements [net.Conn].
+func (c *Conn) Close() error {
+	if c.pipe != nil {
+		c.pipe.mu.Lock()
+		c.closed = true
+		c.pipe.conns.put(&c.place)
+		c.pipe.forget(c.process)
+		c.pipe.mu.Unlock()
+	}
+	return c.Conn.Close()
+}
+
+// farewellLimit is how long a client may take to read that its connection ends.
+const farewellLimit = time.Second
+
+// lose marks a connection that is closed for another one: none of its calls run from now on.
+// The caller holds the lock of the pipe.
+func (c *Conn) lose() {
+	c.lost = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leaving = true
+}
+
+// sendAway closes a lost connection. It says which calls had arrived: a client of gRPC makes
+// the others again on a new connection, and its caller does not notice.
+func (c *Conn) sendAway() {
+	c.mu.Lock()
+	between := !c.writing && c.out.between() && c.greeted.Load()
+	last := c.last
+	c.mu.Unlock()
+	if between {
+		_ = c.Conn.SetWriteDeadline(time.Now().Add(farewellLimit)) // Write says if that is not possible
+		_, _ = c.Conn.Write(goAway(last))                          // it fails if the client is gone
+	}
+	c.Close()
+}
+
+// received notes a frame of the client.
+func (c *Conn) received(kind, _ byte, stream uint32) {
+	c.greeted.Store(true)
+	switch {
+	case kind == frameHeaders && stream > c.highest:
+		c.highest = stream
+		if len(c.open) < 2*maxCalls { // gRPC refuses more
+			c.open[stream] = struct{}{}
+		}
+	case kind == frameReset:
+		delete(c.open, stream)
+	}
+}
+
+// sent notes a frame of the server.
+func (c *Conn) sent(kind, flags byte, stream uint32) {
+	if kind == frameReset || (kind == frameHeaders || kind == frameData) && flags&flagEndStream != 0 {
+		delete(c.open, stream)
+	}
+}
+
+// What [frames] has to know of HTTP/2 (RFC 9113, sections 3.4, 4.1 and 6).
+const (
+	preface       = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	frameData     = 0x0
+	frameHeaders  = 0x1
+	frameReset    = 0x3
+	frameGoAway   = 0x7
+	flagEndStream = 0x1
+)
+
+// frames follows the HTTP/2 frames in one direction of a connection.
+type frames struct {
+	left   int // bytes of the preface or of the payload of a frame that are still to come
+	header [9]byte
+	have   int // bytes of header
+}
+
+// pass follows p, and calls frame for each header of a frame.
+func (f *frames) pass(p []byte, frame func(kind, flags byte, stream uint32)) {
+	for len(p) > 0 {
+		if f.left > 0 {
+			n := min(f.left, len(p))
+			f.left, p = f.left-n, p[n:]
+			continue
+		}
+		n := copy(f.header[f.have:], p)
+		f.have, p = f.have+n, p[n:]
+		if f.have < len(f.header) {
+			return
+		}
+		f.have, f.left = 0, int(f.header[0])<<16|int(f.header[1])<<8|int(f.header[2])
+		frame(f.header[3], f.header[4], binary.BigEndian.Uint32(f.header[5:])&^(1<<31))
+	}
+}
+
+// between reports whether the next byte begins a frame.
+func (f *frames) between() bool { return f.left == 0 && f.have == 0 }
+
+// goAway returns the frame that ends a connection on which the stream last was the last.
+func goAway(last uint32) []byte {
+	b := []byte{0, 0, 8, frameGoAway, 0, 0, 0, 0, 0}
+	b = binary.BigEndian.AppendUint32(b, last)
+	return binary.BigEndian.AppendUint32(b, 0) // no error
+}

@@ -1,0 +1,15 @@
+// Package limit bounds what the callers of a pipe can take from each other.
+//
+// Any container that has a pipe can call as often as it likes, and can misbehave. What callers
+// share on a pipe has places: its connections, the calls that have begun, the streams. When all
+// places are taken, a new one takes that of the process that has most. So whoever takes much
+// loses first, and to itself, and a driver with a connection or two never loses to a process
+// with many. Among processes with equally many, a connection that has no call makes room, the
+// idlest first: its client is sent away as HTTP/2 intends, and connects again with its next call.
+//
+// A call that runs is never cut. Of those, there are few, because each may hold a thread in
+// Windows, also after its caller has left. The next to run is a call of the process of which
+// fewest run.
+//
+// Every pipe has its own limits, so a flood on one does not slow down another.
+package limit

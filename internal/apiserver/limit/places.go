@@ -1,0 +1,119 @@
+package limit
+
+// places are one of the things that callers share. At most so many are taken at a time. The
+// caller of its methods holds the lock of the pipe.
+type places struct {
+	most  int
+	taken []*place
+	turn  uint64 // counts uses
+}
+
+// place is one of the places.
+type place struct {
+	of   *Conn
+	call *Call  // nil for a connection
+	at   int    // 1 more than its index among those that are taken; 0 if it is none
+	used uint64 // the turn of the last use
+
+	// How many places its process and its connection have.
+	ofProcess, ofConn *int
+
+	// yields says how easily a connection is given up. It is nil for a call, which is lost
+	// only to a connection with fewer.
+	yields func() yielding
+}
+
+// yielding says how easily a place is given up, the easiest first.
+type yielding int
+
+const (
+	unused yielding = iota
+	idle
+	inUse
+	never
+)
+
+// take takes a place for p. If there is none, p takes that of another one, which it returns; ok
+// is false if nothing may be taken from anyone.
+func (s *places) take(p *place) (lost *place, ok bool) {
+	*p.ofProcess++
+	*p.ofConn++
+	if len(s.taken) >= s.most {
+		if lost = s.victim(p); lost == nil {
+			*p.ofProcess--
+			*p.ofConn--
+			return nil, false
+		}
+		s.put(lost)
+	}
+	s.taken = append(s.taken, p)
+	p.at = len(s.taken)
+	s.use(p)
+	return lost, true
+}
+
+// use makes p the one that was used last.
+func (s *places) use(p *place) {
+	s.turn++
+	p.used = s.turn
+}
+
+// put gives a place back. It returns false if it was lost.
+func (s *places) put(p *place) bool {
+	if p.at == 0 {
+		return false
+	}
+	last := s.taken[len(s.taken)-1]
+	s.taken[p.at-1], last.at = last, p.at
+	s.taken[len(s.taken)-1] = nil
+	s.taken = s.taken[:len(s.taken)-1]
+	p.at = 0
+	*p.ofProcess--
+	*p.ofConn--
+	return true
+}
+
+// victim returns the place that p takes, or nil. It is of the process that has most, and there
+// of the connection that has most: one that was never used, or else is idle, or else was not
+// used for the longest time. A process never takes a place of one that has fewer.
+func (s *places) victim(p *place) (found *place) {
+	var best yielding
+	for _, h := range s.taken {
+		if h.of.closed {
+			return h // its goroutine has not noticed yet
+		}
+		if *h.ofProcess < *p.ofProcess {
+			continue
+		}
+		how := inUse
+		if h.yields != nil {
+			how = h.yields()
+		}
+		switch {
+		case how == never:
+			continue
+		case *h.ofProcess > *p.ofProcess, how < inUse:
+		case h.ofProcess != p.ofProcess: // another process that has as many keeps what it uses
+			continue
+		case h.yields == nil && *h.ofConn <= *p.ofConn:
+			continue
+		}
+		if found == nil || h.before(how, found, best) {
+			found, best = h, how
+		}
+	}
+	return found
+}
+
+// before reports whether h is lost before o.
+func (h *place) before(how yielding, o *place, other yielding) bool {
+	switch {
+	case *h.ofProcess != *o.ofProcess:
+		return *h.ofProcess > *o.ofProcess
+	case *h.ofConn != *o.ofConn:
+		return *h.ofConn > *o.ofConn
+	case how != other:
+		return how < other
+	}
+	return h.used < o.used
+}

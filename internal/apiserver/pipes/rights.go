@@ -1,0 +1,70 @@
+package pipes
+
+import (
+	"slices"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/sddl"
+)
+
+// Rights to a pipe. The values are those of Windows.
+const (
+	// createPipeInstance is FILE_CREATE_PIPE_INSTANCE, which has the bit of appending data.
+	createPipeInstance = 0x4
+	writeData          = 0x2
+
+	// serveRights let an account intercept the calls of clients, or give itself the
+	// right to: adding instances, DELETE, WRITE_DAC, WRITE_OWNER, GENERIC_ALL and GENERIC_WRITE.
+	serveRights = createPipeInstance | 0x10000 | 0x40000 | 0x80000 | 0x10000000 | 0x40000000
+)
+
+// broadGroups are groups that any program of the node, or one on another machine, may be
+// a member of, by their abbreviation and their SID.
+func broadGroups() map[string]string {
+	groups := map[string]string{}
+	for name, spellings := range map[string][]string{
+		"Everyone": {"WD", "S-1-1-0"}, "Authenticated Users": {"AU", "S-1-5-11"}, "Users": {"BU", "S-1-5-32-545"},
+		"Guests": {"BG", "S-1-5-32-546"}, "Anonymous": {"AN", "S-1-5-7"}, "Interactive": {"IU", "S-1-5-4"},
+		"Network": {"NU", "S-1-5-2"}, "Service": {"SU", "S-1-5-6"}, "All Application Packages": {"AC", "S-1-15-2-1"},
+		"Batch": {"S-1-5-3"}, "Local": {"S-1-2-0"}, "This Organization": {"S-1-5-15"},
+		"All Restricted Application Packages": {"S-1-15-2-2"}, "Domain Users": {"DU"}, "Domain Guests": {"DG"},
+	} {
+		for _, s := range spellings {
+			groups[s] = name
+		}
+	}
+	return groups
+}
+
+// openTo returns the broad groups that may serve a pipe with this security descriptor, and
+// those that may only connect to it.
+func openTo(descriptor string) (serve, connect []string) {
+	groups := broadGroups()
+	entries, ok := sddl.Allowed(descriptor)
+	if !ok {
+		return []string{"Everyone"}, nil
+	}
+	rights := map[string]uint32{}
+	for _, e := range entries {
+		if name := groups[e.Account]; name != "" {
+			rights[name] |= e.Mask
+		}
+	}
+	for name, mask := range rights {
+		switch {
+		case mask&serveRights != 0:
+			serve = append(serve, name)
+		case mask&writeData != 0:
+			connect = append(connect, name)
+		}
+	}
+	slices.Sort(serve)
+	slices.Sort(connect)
+	return serve, connect
+}
+
+// OpenTo returns the groups, such as Everyone and Users, that may connect to pipes with a
+// security descriptor that [ListenWith] accepts.
+func OpenTo(descriptor string) []string {
+	_, connect := openTo(descriptor)
+	return connect
+}

@@ -1,0 +1,238 @@
+package serve_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	smbv1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
+	smbclient "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+)
+
+// lines returns the lines of a log that match a pattern.
+func lines(log, pattern string) []string {
+	matches := regexp.MustCompile(pattern).MatchString
+	var found []string
+	for line := range strings.Lines(log) {
+		if matches(line) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func TestAuditNamesCallerMethodTargetAndResult(t *testing.T) {
+	socketDir(t)
+	var log logBuffer
+	begin(t, serve.Config{Log: log.logger(slog.LevelInfo), Audit: true}, wire.Groups{
+		Disk: &fakeDisk{rescan: func(context.Context) error { return nil }}, SMB: fakeSMB{},
+	})
+	c := dialDisk(t)
+	for range 3 { // reads are not audited
+		if _, err := c.ListDiskIDs(t.Context(), &diskv1.ListDiskIDsRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := smbclient.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	in := &smbv1.NewSmbGlobalMappingRequest{RemotePath: `\\server\share`, Username: "alice", Password: "hunter2"}
+	if _, err := m.NewSmbGlobalMapping(t.Context(), in); status.Code(err) != codes.PermissionDenied {
+		t.Fatal(err)
+	}
+	audited := lines(log.String(), "msg=Audit ")
+	caller := "caller=unknown "
+	if runtime.GOOS == "linux" || runtime.GOOS == "windows" {
+		program, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsAny(program, ` "=`) {
+			program = fmt.Sprintf("%q", program)
+		}
+		caller = fmt.Sprintf("caller=%d program=%s ", os.Getpid(), program)
+	}
+	want := []string{
+		`pipe=csi-proxy-disk-v1 method=Rescan target="" result=OK took=`,
+		`pipe=csi-proxy-smb-v1 method=NewSmbGlobalMapping target="remote_path=\\\\server\\share username=alice" result=PermissionDenied took=`,
+	}
+	if len(audited) != len(want) {
+		t.Fatalf("audited %q, want %d requests", audited, len(want))
+	}
+	for i, line := range audited {
+		if !strings.Contains(line, caller+want[i]) {
+			t.Errorf("audited %q, want %q in it", line, caller+want[i])
+		}
+	}
+	if strings.Contains(log.String(), "hunter2") {
+		t.Errorf("the log has the password:\n%s", log.String())
+	}
+}
+
+func TestAuditOff(t *testing.T) {
+	socketDir(t)
+	var log logBuffer
+	begin(t, serve.Config{Log: log.logger(slog.LevelInfo)}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error { return nil }}})
+	if _, err := dialDisk(t).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := lines(log.String(), "Audit"); len(got) > 0 {
+		t.Errorf("audited %q, want nothing", got)
+	}
+}
+
+// What was done decides about the line of a request, not its answer. Requests that changed
+// nothing are limited and counted, per caller; those that changed something, or may still, are not.
+func TestAuditHasWhatChangedSomething(t *testing.T) {
+	socketDir(t)
+	var log logBuffer
+	steps := new(inflight.Steps)
+	var change, hang atomic.Bool
+	var result atomic.Value
+	release := make(chan struct{})
+	stop := begin(t, serve.Config{Log: log.logger(slog.LevelInfo), Audit: true, Steps: steps}, wire.Groups{Disk: &fakeDisk{rescan: func(ctx context.Context) error {
+		_, err := node.Await(ctx, func() (struct{}, error) {
+			if change.Load() {
+				steps.Change()
+			}
+			if hang.Load() {
+				<-release
+			}
+			return struct{}{}, result.Load().(error)
+		})
+		return err
+	}}})
+	c := dialDisk(t)
+	const calls = 120
+	call := func(ctx context.Context, of error, changes bool) {
+		change.Store(changes)
+		result.Store(of)
+		for range calls {
+			if _, err := c.Rescan(ctx, &diskv1.RescanRequest{}); err == nil {
+				t.Fatal("Rescan succeeded")
+			}
+		}
+	}
+	call(t.Context(), hosterr.Text(hosterr.ErrInvalid, "x"), false)
+	for code, kind := range map[codes.Code]error{codes.PermissionDenied: hosterr.ErrPermissionDenied, codes.NotFound: hosterr.ErrNotFound} {
+		call(t.Context(), hosterr.Text(kind, "x"), true)
+		if n := len(lines(log.String(), "msg=Audit .*result="+code.String()+" .*changed=true")); n != calls {
+			t.Errorf("audited %d of %d requests that changed something and returned %v", n, calls, code)
+		}
+	}
+	hang.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	change.Store(false)
+	if _, err := c.Rescan(ctx, &diskv1.RescanRequest{}); status.Code(err) != codes.DeadlineExceeded {
+		t.Fatal(err)
+	}
+	abandoned := func() int { return len(lines(log.String(), "msg=Audit .*result=(DeadlineExceeded|Canceled)")) }
+	if err := nodetest.Eventually(time.Minute, func() error { // the server notices later than the client
+		if abandoned() == 0 {
+			return errors.New("not audited")
+		}
+		return nil
+	}); err != nil {
+		t.Errorf("a request whose work continues: %v", err)
+	}
+	close(release)
+	if err := stop(); err != nil { // it writes what was left out
+		t.Fatal(err)
+	}
+	left := 0
+	for _, line := range lines(log.String(), "Left out requests that changed nothing") {
+		var n int
+		_, after, _ := strings.Cut(line, " requests=")
+		fmt.Sscan(after, &n)
+		left += n
+	}
+	if n := len(lines(log.String(), "msg=Audit .*result=InvalidArgument")); n < 50 || n+left != calls {
+		t.Errorf("audited %d requests that changed nothing, and %d were left out, want 50 and all others", n, left)
+	}
+}
+
+func TestReadOnlyRefusesChanges(t *testing.T) {
+	socketDir(t)
+	var log logBuffer
+	begin(t, serve.Config{Log: log.logger(slog.LevelInfo), Audit: true, ReadOnly: true}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
+		t.Error("the service was called")
+		return nil
+	}}})
+	c := dialDisk(t)
+	if _, err := c.ListDiskIDs(t.Context(), &diskv1.ListDiskIDsRequest{}); err != nil {
+		t.Errorf("ListDiskIDs = %v, want success", err)
+	}
+	_, err := c.Rescan(t.Context(), &diskv1.RescanRequest{})
+	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "-read-only-api") {
+		t.Errorf("Rescan = %v, want PermissionDenied with the flag", err)
+	}
+	if got := lines(log.String(), "msg=Audit "); len(got) != 1 || !strings.Contains(got[0], "method=Rescan") || !strings.Contains(got[0], "result=PermissionDenied") {
+		t.Errorf("audited %q, want the refused request", got)
+	}
+}
+
+// Auditing costs nothing for requests that only read, and little for others.
+func TestAllocationsOfAudit(t *testing.T) {
+	socketDir(t)
+	count := func(call func(context.Context) error) float64 {
+		if err := call(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return testing.AllocsPerRun(200, func() {
+			if err := call(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	measured := map[string]float64{}
+	for _, audit := range []bool{false, true} {
+		t.Run(fmt.Sprint("audit ", audit), func(t *testing.T) {
+			stop := begin(t, serve.Config{Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Audit: audit}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error { return nil }}})
+			c := dialDisk(t)
+			measured[fmt.Sprint("read ", audit)] = count(func(ctx context.Context) error {
+				_, err := c.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
+				return err
+			})
+			measured[fmt.Sprint("change ", audit)] = count(func(ctx context.Context) error {
+				_, err := c.Rescan(ctx, &diskv1.RescanRequest{})
+				return err
+			})
+			c.Close()
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	t.Logf("allocations of client and server in one request: %v", measured)
+	if more := measured["read true"] - measured["read false"]; more > 2 {
+		t.Errorf("auditing costs a request that reads %v allocations, want none", more)
+	}
+	if more := measured["change true"] - measured["change false"]; more > 15 {
+		t.Errorf("auditing costs a request that changes the node %v allocations, want at most 15", more)
+	}
+}

@@ -1,0 +1,121 @@
+package serve_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/http2"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+)
+
+// strangers is a listener whose connections do not say which process made them, so each counts
+// as a process of its own.
+type strangers struct{ net.Listener }
+
+func (l strangers) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return stranger{c}, nil
+}
+
+type stranger struct{ net.Conn }
+
+// Many processes, each with a connection, do not keep drivers out. Each connects again if it is
+// disconnected. Of 20 drivers that were connected, every call succeeds, and of 20 new ones 19.
+func TestManyProcessesHarmNobody(t *testing.T) {
+	for _, c := range []struct {
+		processes int
+		kinds     []string
+	}{
+		{300, []string{"idle", "calling"}},
+		{1500, slices.Sorted(maps.Keys(hostile))},
+	} {
+		for _, kind := range c.kinds {
+			t.Run(fmt.Sprintf("%d %s", c.processes, kind), func(t *testing.T) {
+				dir := socketDir(t)
+				begin(t, serve.Config{Log: quiet, Listen: func(name string) (net.Listener, error) {
+					l, err := pipes.Listen(name)
+					return strangers{l}, err
+				}}, wire.Groups{Disk: rescans()})
+				socket := filepath.Join(dir, "csi-proxy-disk-v1.sock")
+				connected := slices.Concat(honest(t, socket), honest(t, socket), honest(t, socket), honest(t, socket))
+				if n := succeed(t, connected); n != 20 {
+					t.Fatalf("%d of 20 calls succeed before", n)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				var processes, begun sync.WaitGroup
+				defer processes.Wait()
+				defer cancel()
+				for range c.processes {
+					begun.Add(1)
+					processes.Go(func() { beHostile(ctx, kind, socket, sync.OnceFunc(begun.Done)) })
+				}
+				begun.Wait()
+				kept := succeed(t, connected) + succeed(t, connected) + succeed(t, connected)
+				fresh := 0
+				for range 4 {
+					fresh += succeed(t, honest(t, socket))
+				}
+				if kept < 60 || fresh < 19 {
+					t.Errorf("%d of 60 calls of connected drivers succeed, and %d of 20 of new ones", kept, fresh)
+				}
+				t.Attr("measured", fmt.Sprintf("%d processes, %s: %d of 60 calls of connected drivers succeed, and %d of 20 of new ones", c.processes, kind, kept, fresh))
+			})
+		}
+	}
+}
+
+// beHostile connects and does its worst until ctx ends, again and again if it is disconnected.
+func beHostile(ctx context.Context, kind, socket string, begun func()) {
+	defer begun()
+	for ctx.Err() == nil {
+		c, err := net.Dial("unix", socket)
+		if err != nil {
+			continue // the server is slow to accept
+		}
+		stop := context.AfterFunc(ctx, func() { c.Close() })
+		if kind == "calling" {
+			callAlways(c, begun)
+		} else {
+			hostile[kind](c)
+			begun()
+			io.Copy(io.Discard, c)
+		}
+		stop()
+		c.Close()
+	}
+}
+
+// callAlways makes one call after another until the connection ends.
+func callAlways(c net.Conn, begun func()) {
+	io.WriteString(c, http2.ClientPreface)
+	h := rawClient{c, http2.NewFramer(c, c)}
+	h.frames.WriteSettings()
+	for stream := uint32(1); ; stream += 2 {
+		h.call(stream, true)
+		for ended := false; !ended; {
+			frame, err := h.frames.ReadFrame()
+			if err != nil {
+				return
+			}
+			if p, ok := frame.(*http2.PingFrame); ok {
+				h.frames.WritePing(true, p.Data)
+			}
+			headers, ok := frame.(*http2.HeadersFrame)
+			ended = ok && headers.StreamEnded()
+		}
+		begun()
+	}
+}
