@@ -28,7 +28,7 @@ type Conn struct {
 	// With the lock of the pipe.
 	process *process
 	place   place
-	one     int        // the connections of a connection
+	one     int        // the connections of a connection: 1
 	calls   [kinds]int // that have a place
 	running int
 	lost    bool // its place, or is about to

@@ -3,9 +3,37 @@ package limit
 // places are one of the things that callers share. At most so many are taken at a time. The
 // caller of its methods holds the lock of the pipe.
 type places struct {
-	most  int
-	taken []*place
-	turn  uint64 // counts uses
+	most              int
+	taken             []*place
+	turn              uint64 // counts uses
+	byProcess, byConn tops
+}
+
+// tops knows the greatest of some counts.
+type tops struct {
+	have []int // how many of them have a value
+	top  int   // the greatest value
+}
+
+// add changes one of the counts by 1 or -1.
+func (t *tops) add(n *int, by int) {
+	if *n > 0 {
+		t.have[*n]--
+	}
+	*n += by
+	for len(t.have) <= *n {
+		t.have = append(t.have, 0)
+	}
+	t.have[*n]++
+	for t.top = max(t.top, *n); t.top > 0 && t.have[t.top] == 0; {
+		t.top--
+	}
+}
+
+// count changes how many places the process and the connection of p have.
+func (s *places) count(p *place, by int) {
+	s.byProcess.add(p.ofProcess, by)
+	s.byConn.add(p.ofConn, by)
 }
 
 // place is one of the places.
@@ -36,12 +64,10 @@ const (
 // take takes a place for p. If there is none, p takes that of another one, which it returns; ok
 // is false if nothing may be taken from anyone.
 func (s *places) take(p *place) (lost *place, ok bool) {
-	*p.ofProcess++
-	*p.ofConn++
+	s.count(p, 1)
 	if len(s.taken) >= s.most {
 		if lost = s.victim(p); lost == nil {
-			*p.ofProcess--
-			*p.ofConn--
+			s.count(p, -1)
 			return nil, false
 		}
 		s.put(lost)
@@ -68,8 +94,7 @@ func (s *places) put(p *place) bool {
 	s.taken[len(s.taken)-1] = nil
 	s.taken = s.taken[:len(s.taken)-1]
 	p.at = 0
-	*p.ofProcess--
-	*p.ofConn--
+	s.count(p, -1)
 	return true
 }
 
@@ -77,6 +102,9 @@ func (s *places) put(p *place) bool {
 // of the connection that has most: one that was never used, or else is idle, or else was not
 // used for the longest time. A process never takes a place of one that has fewer.
 func (s *places) victim(p *place) (found *place) {
+	if p.call != nil && *p.ofProcess >= s.byProcess.top && *p.ofConn >= s.byConn.top {
+		return nil // a flood finds out without a look at all places
+	}
 	var best yielding
 	for _, h := range s.taken {
 		if h.of.closed {

@@ -39,7 +39,7 @@ var hostile = map[string]func(net.Conn){
 	},
 	"half requests": func(c net.Conn) {
 		h := greet(c)
-		for stream := range uint32(32) {
+		for stream := range uint32(8) {
 			h.call(2*stream+1, false)
 		}
 	},
@@ -47,7 +47,7 @@ var hostile = map[string]func(net.Conn){
 		io.WriteString(c, http2.ClientPreface)
 		h := rawClient{c, http2.NewFramer(c, nil)}
 		h.frames.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1})
-		for stream := range uint32(32) {
+		for stream := range uint32(8) {
 			h.call(2*stream+1, true)
 		}
 	},
