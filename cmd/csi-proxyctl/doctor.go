@@ -83,12 +83,12 @@ The exit code is 3 if there are problems, and 0 if there are none or only notes.
 
 // examine makes all checks and prints their findings.
 func (a *app) examine(ctx context.Context, kubelet string) error {
-	var pipes []probed
+	var probes []probed
 	for _, svc := range catalog() {
-		pipes = append(pipes, a.probe(ctx, svc))
+		probes = append(probes, a.probe(ctx, svc))
 	}
 	var paths, servedAt []string
-	for _, p := range pipes {
+	for _, p := range probes {
 		if p.state != absent {
 			paths = append(paths, p.pipe())
 		}
@@ -96,9 +96,9 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 			servedAt = append(servedAt, p.pipe())
 		}
 	}
-	found := examinePipes(pipes, version, ownersOf(servedAt, pipes.ServerOf))
-	if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served }) {
-		found = slices.Concat(found, examineBuilds(pipes, version), a.examineKubelet(ctx, kubelet), a.examineNode(ctx), a.examineMappings(ctx), a.examineISCSI(ctx))
+	found := examinePipes(probes, version, ownersOf(servedAt, pipes.ServerOf))
+	if slices.ContainsFunc(probes, func(p probed) bool { return p.state == served }) {
+		found = slices.Concat(found, examineBuilds(probes, version), a.examineKubelet(ctx, kubelet), a.examineNode(ctx), a.examineMappings(ctx), a.examineISCSI(ctx))
 	}
 	found = slices.Concat(found, examineServer(serviceName, paths), examineInstall(serviceName), a.examineServiceLogs(), examineWindows())
 	found = grouped(found)
@@ -201,6 +201,11 @@ func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 	if l := by[refused]; l != nil {
 		found = append(found, finding{resultProblem, "pipes", "access denied: " + strings.Join(l, ", "),
 			"run this command with the account of csi-proxy or as an administrator; a container must mount the pipe"})
+	}
+	for _, p := range pipes {
+		if p.refuses {
+			found = append(found, finding{resultProblem, "pipes", p.String() + " " + p.detail, "its log names the process with most, as caller and program; csi-proxyctl calls shows who calls now"})
+		}
 	}
 	same := map[string][]string{}
 	for _, p := range pipes {

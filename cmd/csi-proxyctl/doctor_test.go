@@ -24,6 +24,7 @@ func TestExaminePipes(t *testing.T) {
 		want  []string // result and text, in order
 	}{
 		{"all served", answers(probed{}, probed{}), []string{"ok 2 of 2 versions of the API are served"}},
+		{"crowded", answers(probed{detail: "has too many callers: it refused 3 connections and 4 calls within 5s", refuses: true}), []string{"ok 1 of 1 versions of the API are served", "problem disk/v1beta1 has too many callers: it refused 3 connections and 4 calls within 5s"}},
 		{"not running", answers(probed{state: absent}), []string{"problem csi-proxy is not running: no pipe exists"}},
 		{"killed", answers(probed{state: stale}, probed{state: stale}), []string{"problem csi-proxy was killed: all its 2 sockets are left, and none answers"}},
 		{"killed, with one version", answers(probed{state: stale}, probed{state: absent}), []string{"problem csi-proxy was killed: its socket is left, and does not answer"}},

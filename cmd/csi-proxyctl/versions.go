@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
@@ -78,6 +78,8 @@ type probed struct {
 	state  pipeState
 	server string // the build that serves it, if known
 	detail string // additional information
+
+	refuses bool // it has too many callers, and refuses newcomers
 }
 
 // probeLimit is the time limit for a health check, unless --timeout is given.
@@ -118,8 +120,11 @@ func (a *app) probe(ctx context.Context, svc api) probed {
 	case answer.Status != grpc_health_v1.HealthCheckResponse_SERVING:
 		p.state, p.detail = unhealthy, answer.Status.String()
 	}
-	if v := header.Get(serve.VersionHeader); len(v) == 1 {
+	if v := header.Get(pipes.VersionHeader); len(v) == 1 {
 		p.server = "csi-proxy " + v[0]
+	}
+	if r := header.Get(pipes.RefusalsHeader); len(r) == 1 {
+		p.refuses, p.detail = true, "has too many callers: it "+r[0]
 	}
 	return p
 }

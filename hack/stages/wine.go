@@ -108,7 +108,7 @@ func wineTests(ctx context.Context, r *report) error {
 	}
 	errs := []error{
 		w.test(ctx, "test", nil, "./wine", "./windows"),
-		w.test(ctx, ".", nil, "./internal/win32/native/...", "./internal/apiserver",
+		w.test(ctx, ".", nil, "./internal/win32/native/...", "./internal/apiserver/...",
 			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/winpath", "./pkg/simnode/...", "./pkg/remote", "./pkg/conformance"),
 		w.test(ctx, "client", nil, "./..."),
 		w.test(ctx, "cmd", nil, "./csi-proxy", "./csi-proxy-sim", "./internal/daemon", "./internal/simhost", "./internal/logs", "./internal/winsvc", "./internal/install", "./csi-proxyctl"),
@@ -139,7 +139,7 @@ func wineTests(ctx context.Context, r *report) error {
 	race := []string{"CGO_ENABLED=1", "CC=" + mingw}
 	return errors.Join(append(errs,
 		// TestThousandCalls measures memory, and the race detector takes some for each call.
-		w.test(ctx, ".", race, "-race", quick, "-skip", "^TestThousandCalls$", "./internal/win32/native/...", "./internal/apiserver"),
+		w.test(ctx, ".", race, "-race", quick, "-skip", "^TestThousandCalls$", "./internal/win32/native/...", "./internal/apiserver/..."),
 		w.test(ctx, "client", race, "-race", "./pipe", "./transport"))...)
 }
 

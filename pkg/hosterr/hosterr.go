@@ -1,6 +1,6 @@
 // Package hosterr has the errors of all services. An error says which operation
 // failed, on what, why, and of which kind the failure is. Services and hosts
-// return these errors, internal/apiserver turns their kind into a gRPC code, and a
+// return these errors, internal/apiserver/failure turns their kind into a gRPC code, and a
 // driver in process checks the kind with errors.Is.
 package hosterr
 

@@ -174,6 +174,18 @@ func TestImportRules(t *testing.T) {
 			},
 		},
 		{
+			why: "the rooms of internal/apiserver have one order: pipes and failure know no other, limit and calls know these, serve knows all",
+			in:  []string{"internal/apiserver"}, except: []string{"internal/apiserver/serve"},
+			banned: func(i string) bool {
+				return under(i, module+"/internal/apiserver/serve", module+"/internal/apiserver/limit", module+"/internal/apiserver/calls")
+			},
+		},
+		{
+			why:    "the same",
+			in:     []string{"internal/apiserver/pipes", "internal/apiserver/failure"},
+			banned: func(i string) bool { return under(i, module+"/internal/apiserver") },
+		},
+		{
 			why:    "the client module is independent: a driver that imports it links nothing of the proxy",
 			in:     []string{"client"},
 			banned: func(i string) bool { return strings.HasPrefix(i, module) },
@@ -181,7 +193,7 @@ func TestImportRules(t *testing.T) {
 		{
 			why:    "only code below win32.API, the listener, the service wrapper, commands and what tests a real Windows make Windows calls; published structures use windows.GUID",
 			in:     []string{"."},
-			except: []string{"internal/win32/native", "internal/apiserver/listen_windows.go", "internal/testbed", "cmd", "client/pipe", "client/internal", "test", "examples", publishedStructs},
+			except: []string{"internal/win32/native", "internal/apiserver/pipes", "internal/testbed", "cmd", "client/pipe", "client/internal", "test", "examples", publishedStructs},
 			banned: func(i string) bool { return strings.HasPrefix(i, "golang.org/x/sys/windows") },
 		},
 		{

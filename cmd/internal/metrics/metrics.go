@@ -59,7 +59,7 @@ type Server struct {
 	ready    bool
 	stopping bool
 
-	uncounted services                      // whose methods get their zeros with the first scrape
+	uncounted services     // whose methods get their zeros with the first scrape
 	calls     *calls.Calls // nil until Open
 	server    Serving      // nil until Serving
 }

@@ -116,9 +116,9 @@ func TestLive(t *testing.T) {
 	s.Waiting("waiting for process 7")
 	look("before it serves", 200, "ok: the state is waiting for process 7\nok: calls in flight: 0, the oldest for 0s\n")
 	s.Ready("serving")
-	look("while it serves", 200, "ok: the state is serving\nok: 2 of 2 pipes accept connections\nok: calls in flight: 0, the oldest for 0s\n")
+	look("while it serves", 200, "ok: the state is serving\nok: 2 of 2 pipes accept connections\nwarning: csi-proxy-disk-v1 has too many callers: it refused 3 connections and 4 calls within 1s\nok: calls in flight: 0, the oldest for 0s\n")
 	accepting = 1
-	look("without a pipe", 503, "ok: the state is serving\nfailed: 1 of 2 pipes accept connections\nok: calls in flight: 0, the oldest for 0s\n")
+	look("without a pipe", 503, "ok: the state is serving\nfailed: 1 of 2 pipes accept connections\nwarning: csi-proxy-disk-v1 has too many callers: it refused 3 connections and 4 calls within 1s\nok: calls in flight: 0, the oldest for 0s\n")
 	s.Stopping()
 	look("while it stops", 200, "ok: the state is stopping\nok: calls in flight: 0, the oldest for 0s\n")
 }

@@ -250,3 +250,10 @@ func (e *OpenError) Unwrap() []error { return e.Refused }
 
 // UnknownProgram is what [ProgramOf] returns if the system does not report the program.
 const UnknownProgram = "its program cannot be determined"
+
+// Response headers of a health check. Responses of the API itself do not have them: they are the
+// same as those of every other CSI Proxy.
+const (
+	VersionHeader  = "csi-proxy-version"  // the version of the build
+	RefusalsHeader = "csi-proxy-refusals" // what the pipe refuses to newcomers, if it does
+)

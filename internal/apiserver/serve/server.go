@@ -77,7 +77,7 @@ type Config struct {
 	// that they see are gRPC statuses.
 	Interceptors []grpc.UnaryServerInterceptor
 
-	// Version, if set, is the version of the build, for [VersionHeader].
+	// Version, if set, is the version of the build, for [pipes.VersionHeader].
 	Version string
 
 	// Calls, if set, are the calls in flight of this server, and the last that failed.
