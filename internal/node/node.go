@@ -84,11 +84,11 @@ type Node struct {
 	removed map[string]func(context.Context, string) // of OnRemoved, by key
 }
 
-// Locks are taken in this order: path, share, volume, iSCSI target, disk, partition table. A
+// Locks are taken in this order: path, share, volume, iSCSI target, disk. A
 // holder of the lock of a service or an iSCSI portal takes no other lock. Several disks are
 // locked in the order of their keys.
 type Locks struct {
-	Paths, Shares, Volumes, Disks, Tables, Services, Portals, Targets keymutex.Set
+	Paths, Shares, Volumes, Disks, Services, Portals, Targets keymutex.Set
 }
 
 // Clock is the time source of a node.
@@ -103,7 +103,7 @@ type Clock interface {
 func New(api win32.API) *Node {
 	return &Node{API: api, Clock: SystemClock{}, Rand: rand.Reader, Log: slog.Default(), ProtectedDirs: kubernetesDirs(), Locks: Locks{
 		Paths: keymutex.Set{Kind: "path"}, Shares: keymutex.Set{Kind: "share"}, Volumes: keymutex.Set{Kind: "volume"}, Disks: keymutex.Set{Kind: "disk"},
-		Tables: keymutex.Set{Kind: "partition table"}, Services: keymutex.Set{Kind: "service"}, Portals: keymutex.Set{Kind: "portal"}, Targets: keymutex.Set{Kind: "target"},
+		Services: keymutex.Set{Kind: "service"}, Portals: keymutex.Set{Kind: "portal"}, Targets: keymutex.Set{Kind: "target"},
 	}}
 }
 

@@ -64,6 +64,7 @@ func EachDisk(ctx context.Context, n *node.Node, access uint32, visit func(numbe
 // that has just arrived, is tried again for a second. A disk that fails is logged
 // and skipped.
 func UpdateDisks(ctx context.Context, n *node.Node) error {
+	forgetLostFormats(ctx, n)
 	pending, err := DiskPaths(n)
 	if err != nil {
 		return err
@@ -181,6 +182,32 @@ func (d *Disk) SetLayout(ctx context.Context, l win32.Layout) error {
 	}
 	_, err := d.control(ctx, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, in, nil)
 	return hosterr.Wrap("write the partition table", "", err)
+}
+
+// MoveEnd writes the GPT with the end of a disk of this size, if it has another one: Windows
+// does not always do that when a disk grows. Each try reads the table again, because
+// writing an old one would lose what another program has added.
+func (d *Disk) MoveEnd(ctx context.Context, size uint64, sector uint32) error {
+	once, moved := d.WithoutRetry(), false
+	err := Retry(ctx, d.node, func() error {
+		l, err := once.Layout(ctx)
+		if err != nil {
+			return err
+		}
+		wider := WithEnd(l, size, sector)
+		if wider.UsableLength == l.UsableLength {
+			return nil
+		}
+		for i := range wider.Partitions {
+			wider.Partitions[i].Rewrite = false
+		}
+		moved = true
+		return once.SetLayout(ctx, wider)
+	})
+	if err != nil || !moved {
+		return err
+	}
+	return d.UpdateProperties(ctx)
 }
 
 // CreateGPT creates an empty GPT on a disk without a table.

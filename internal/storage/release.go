@@ -16,7 +16,7 @@ const lockLimit = 5 * time.Second
 
 // Release flushes, locks and dismounts the volumes of a disk that is about to go offline.
 // Windows takes a disk offline even while it is in use, and what is in the cache is lost.
-// The volumes stay locked until the caller calls done.
+// The volumes stay locked until the caller calls done. Their formats are forgotten.
 //
 // A volume that is mounted in a folder or has a drive letter, and stays in use, is an
 // error. Other programs may open a volume that is mounted nowhere, such as scanners; it
@@ -26,6 +26,7 @@ func Release(ctx context.Context, n *node.Node, disk uint32) (done func(), err e
 	if err != nil {
 		return nil, err
 	}
+	FormatsEnd(n, disk)
 	var held []*Volume
 	done = func() {
 		for _, v := range held {

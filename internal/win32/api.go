@@ -143,6 +143,11 @@ type Files interface {
 	QueryInformation(h Handle, class uint32, buf []byte) (int, error)
 	// SetInformation is NtSetInformationFile.
 	SetInformation(h Handle, class uint32, in []byte) error
+	// QuerySecurity is NtQuerySecurityObject: it writes the parts that info names
+	// (DACL_SECURITY_INFORMATION) of the security descriptor of an open file or directory
+	// to buf, as a self-relative one (DecodeDACL), and returns its size. If buf is too
+	// small, it returns STATUS_BUFFER_TOO_SMALL.
+	QuerySecurity(h Handle, info uint32, buf []byte) (int, error)
 	// SetSecurity is NtSetSecurityObject: it replaces the parts that info names
 	// (DACL_SECURITY_INFORMATION) of the security descriptor of an open file or directory
 	// by those of a self-relative one (EncodeDACL). Entries below a directory keep theirs.

@@ -8,7 +8,7 @@ func CallNames() []string {
 		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ComputerName", "ControlService", "CreateFile", "DeleteMountPoint",
 		"DependentServices", "DeviceIoControl", "FinalPath", "FirmwareTable", "FlushFileBuffers", "Format",
 		"FreeSpace", "GetDevicesForIScsiSession", "GetIScsiSessionList", "IScsiTargetDiscovery", "Interfaces",
-		"LoginIScsiTarget", "LogonToServer", "LogoutIScsiTarget", "NtCreateFile", "OfflineReasons", "QueryDirectory", "QueryInformation", "ReadAt",
+		"LoginIScsiTarget", "LogonToServer", "LogoutIScsiTarget", "NtCreateFile", "OfflineReasons", "QueryDirectory", "QueryInformation", "QuerySecurity", "ReadAt",
 		"Reenumerate", "RefreshIScsiSendTargetPortal", "RegistryText", "RemoveIScsiPersistentTarget", "RemoveIScsiSendTargetPortal",
 		"ReportIScsiPersistentLogins", "ReportIScsiSendTargetPortals", "ReportIScsiTargetPortals",
 		"ReportIScsiTargets", "ServiceConfig", "ServiceStatus", "SetIScsiInitiatorCHAPSharedSecret", "SetInformation",

@@ -332,6 +332,15 @@ func (o *observed) SetInformation(h Handle, class uint32, in []byte) error {
 	})
 }
 
+func (o *observed) QuerySecurity(h Handle, info uint32, buf []byte) (n int, err error) {
+	err = o.call(Call{Name: "QuerySecurity", Handle: h, Path: o.path(h), Code: info, Out: buf}, func(c *Call) (err error) {
+		n, err = o.api.QuerySecurity(h, info, buf)
+		c.N = n
+		return err
+	})
+	return n, err
+}
+
 func (o *observed) SetSecurity(h Handle, info uint32, descriptor []byte) error {
 	return o.call(Call{Name: "SetSecurity", Handle: h, Path: o.path(h), Code: info, In: descriptor}, func(*Call) error {
 		return o.api.SetSecurity(h, info, descriptor)

@@ -121,6 +121,11 @@ func (a *recorder) SetInformation(h Handle, class uint32, in []byte) error {
 	return a.err
 }
 
+func (a *recorder) QuerySecurity(h Handle, info uint32, buf []byte) (int, error) {
+	a.record("QuerySecurity", h, info, buf)
+	return copy(buf, "list"), a.err
+}
+
 func (a *recorder) SetSecurity(h Handle, info uint32, descriptor []byte) error {
 	a.record("SetSecurity", h, info, descriptor)
 	return a.err

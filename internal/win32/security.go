@@ -8,6 +8,7 @@ import (
 // Constants of security descriptors (winnt.h).
 const (
 	DACL_SECURITY_INFORMATION = 0x4
+	READ_CONTROL              = 0x20000
 	WRITE_DAC                 = 0x40000
 	FILE_ALL_ACCESS           = 0x1F01FF
 

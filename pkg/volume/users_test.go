@@ -3,6 +3,7 @@ package volume_test
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -56,59 +57,120 @@ func TestFormatLetsUsersModify(t *testing.T) {
 	}
 }
 
-// A volume that had a file system before keeps its rights, with files or without.
+// usersModify reports whether the rights of a root directory let Users modify it.
+func (f *fixture) usersModify(id string) bool {
+	return bytes.Contains(f.rootSecurity(id), []byte{0xbf, 0x01, 0x13, 0})
+}
+
+// otherRights sets a list that Windows does not give a new volume.
+func (f *fixture) otherRights(id string) {
+	f.t.Helper()
+	h, err := f.Windows.NtCreateFile(0, `\??\`+id[4:], win32.WRITE_DAC|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, 7, win32.FILE_OPEN,
+		win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	list := win32.EncodeDACL([]win32.ACE{{Mask: win32.FILE_ALL_ACCESS, SID: win32.SID{Authority: 5, Sub: []uint32{18}}}})
+	if err := errors.Join(f.Windows.SetSecurity(h, win32.DACL_SECURITY_INFORMATION, list), f.Windows.CloseHandle(h)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// A volume with files keeps its rights, and so does one whose rights are not those of a new
+// volume: an administrator has chosen them.
 func TestFormatKeepsTheRightsOfAnExistingFileSystem(t *testing.T) {
+	target := kubelet + `\m`
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
-	f.Node.UsersModify = true
-	id, target := f.id(1), kubelet+`\m`
-	f.unchanged(func() {
-		if err := f.format(id); err != nil {
-			t.Error(err)
-		}
-	})
-	before := f.rootSecurity(id)
+	id := f.id(1)
 	f.mkdir(target)
 	if err := f.mount(id, target); err != nil {
 		t.Fatal(err)
 	}
 	f.mkdir(target + `\precious`)
-	wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "precious")
-	if !bytes.Equal(f.rootSecurity(id), before) {
-		t.Error("the rights of the root directory have changed")
+	if err := f.unmount(id, target); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// The process ends between the format and the rights, or Windows refuses them: the partition
-// is still marked, and the next FormatVolume does both.
-func TestRightsThatWereNotSetAreSetByTheNextFormat(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, ""))
+	before := f.rootSecurity(id)
 	f.Node.UsersModify = true
-	id := f.id(1)
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "SetSecurity" {
-			return win32.STATUS_IO_DEVICE_ERROR
-		}
-		return c.Do()
-	})
-	if err := f.format(id); !win32.IsCode(err, win32.ERROR_IO_DEVICE) {
-		t.Errorf("format: %v", err)
+	wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "precious")
+	if err := f.mount(id, target); err != nil || !bytes.Equal(f.rootSecurity(id), before) {
+		t.Errorf("%v, the rights of a root directory with files are %x", err, f.rootSecurity(id))
 	}
-	f.Observe(nil)
-	if ok, err := f.formatted(id); ok || err != nil {
-		t.Errorf("formatted: %t, %v, want false", ok, err)
-	}
-	windows := f.rootSecurity(id)
-	if err := f.format(id); err != nil || bytes.Equal(f.rootSecurity(id), windows) || f.name(1) != "Basic data partition" {
-		t.Errorf("the next format: %v, the partition is named %q, rights %x", err, f.name(1), f.rootSecurity(id))
+
+	f = newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
+	f.Node.UsersModify = true
+	id = f.id(1)
+	f.otherRights(id)
+	before = f.rootSecurity(id)
+	f.mkdir(target)
+	if err := errors.Join(f.format(id), f.mount(id, target)); err != nil || !bytes.Equal(f.rootSecurity(id), before) {
+		t.Errorf("%v, the rights that were chosen are %x", err, f.rootSecurity(id))
 	}
 }
 
-// A format that Windows reports as failed may have succeeded. Where there is no mark, the
-// next try finds the new file system, and sets the rights.
+// The process ends between the format and the rights, or Windows refuses them: the next
+// FormatVolume sets them, and so does MountVolume, because drivers do not format what
+// is formatted.
+func TestRightsThatWereNotSetAreSetLater(t *testing.T) {
+	target := kubelet + `\m`
+	for name, later := range map[string]func(*fixture, string) error{
+		"FormatVolume": (*fixture).format,
+		"MountVolume":  func(f *fixture, id string) error { return f.mount(id, target) },
+	} {
+		f := newFixture(t, nodespec.Config{}, data(gib, ""))
+		f.Node.UsersModify = true
+		id := f.id(1)
+		f.mkdir(target)
+		f.Observe(func(c *win32.Call) error {
+			if c.Name == "SetSecurity" {
+				return win32.STATUS_IO_DEVICE_ERROR
+			}
+			return c.Do()
+		})
+		if err := f.format(id); !win32.IsCode(err, win32.ERROR_IO_DEVICE) {
+			t.Errorf("format: %v", err)
+		}
+		f.Observe(nil)
+		f.restart()
+		if ok, err := f.formatted(id); !ok || err != nil || f.usersModify(id) {
+			t.Errorf("formatted: %t, %v, rights %x", ok, err, f.rootSecurity(id))
+		}
+		if err := later(f, id); err != nil || !f.usersModify(id) {
+			t.Errorf("%s: %v, rights %x", name, err, f.rootSecurity(id))
+		}
+	}
+}
+
+// MountVolume leaves the rights of storage that cannot be written, and mounts a volume without
+// NTFS as it is.
+func TestMountWithoutRights(t *testing.T) {
+	target := kubelet + `\m`
+	for name, c := range map[string]struct {
+		disk  nodespec.Disk
+		fails error
+	}{
+		"write-protected": {data(gib, "NTFS"), win32.STATUS_MEDIA_WRITE_PROTECTED},
+		"not formatted":   {data(gib, ""), nil},
+	} {
+		f := newFixture(t, nodespec.Config{}, c.disk)
+		f.Node.UsersModify = true
+		f.mkdir(target)
+		f.Observe(func(call *win32.Call) error {
+			if call.Name == "SetSecurity" && c.fails != nil {
+				return c.fails
+			}
+			return call.Do()
+		})
+		if err := f.mount(f.id(1), target); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A format that Windows reports as failed may have succeeded. The next try finds the new file
+// system, and sets the rights.
 func TestRightsAfterAFormatThatOnlySeemedToFail(t *testing.T) {
-	d := data(gib, "")
-	d.Content = nodespec.ContentMBR
-	f := newFixture(t, nodespec.Config{}, d)
+	f := newFixture(t, nodespec.Config{}, data(gib, ""))
 	f.Node.UsersModify = true
 	id := f.id(1)
 	formats, rights := 0, 0

@@ -35,7 +35,7 @@ func native() map[string]int64 {
 	for _, name := range []string{
 		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ComputerName", "CreateFile", "DeleteMountPoint", "DeviceIoControl",
 		"FinalPath", "FlushFileBuffers", "Format", "FreeSpace", "GetDevicesForIScsiSession", "GetIScsiSessionList", "IScsiTargetDiscovery",
-		"LoginIScsiTarget", "LogoutIScsiTarget", "NtCreateFile", "OfflineReasons", "QueryDirectory", "QueryInformation", "ReadAt",
+		"LoginIScsiTarget", "LogoutIScsiTarget", "NtCreateFile", "OfflineReasons", "QueryDirectory", "QueryInformation", "QuerySecurity", "ReadAt",
 		"RefreshIScsiSendTargetPortal", "RemoveIScsiPersistentTarget", "RemoveIScsiSendTargetPortal", "ReportIScsiPersistentLogins",
 		"ReportIScsiSendTargetPortals", "ReportIScsiTargetPortals", "ReportIScsiTargets", "SetIScsiInitiatorCHAPSharedSecret",
 		"SetInformation", "SetMountPoint", "SetSecurity", "UpdateStorageCache", "VolumeInformation", "VolumeNameForMountPoint",

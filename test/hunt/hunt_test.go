@@ -144,7 +144,7 @@ func TestKept(t *testing.T) {
 	replay(t, spec{library: true, world: 252}, `r16=d1 disk1 Partition 2m0s; r16*46; reboot; r35=d1 disk1 Partition 2m0s; r35*43; disk1 detach; r35*2; disk1 attach; r55=d0 disk1 List 2m0s`)
 	// A volume is unmounted while another program disconnects its target. Then the mount
 	// manager still has the directory, which kept the target connected.
-	replay(t, spec{library: true, world: 29}, `r2=d0 iscsi Add0 2m0s; r2*2; r3=d0 iscsi Connect01 2m0s; r3*6; kill; r5=d3 iscsi Online 2m0s; r5*4; wait; r5*28; wait 500ms; r5*29; wait; r5*10; r8=d1 iscsi Attach 2m0s; r8*48; r16=d1 iscsi Release 2m0s; r16*2; iscsi drop0; r16*26; r22=d3 iscsi Connect00 2m0s; r23=d1 iscsi Disconnect00 10s`)
+	replay(t, spec{library: true, world: 29}, `r2=d0 iscsi Add0 2m0s; r2*2; r3=d0 iscsi Connect01 2m0s; r3*6; kill; r5=d3 iscsi Online 2m0s; r5*4; wait; r5*28; wait 500ms; r5*29; wait; r5*10; r8=d1 iscsi Attach 2m0s; r8*44; r16=d1 iscsi Release 2m0s; r16*2; iscsi drop0; r16*26; r22=d3 iscsi Connect00 2m0s; r23=d1 iscsi Disconnect00 10s`)
 	// A driver asks for another user of a share, and another share of the server is in use. The
 	// mapping that its own link used was removed before Windows refused the new one.
 	replay(t, spec{library: true, world: 81}, `r4=d0 backup MapA0 2m0s; r11=d9 backup MapA2 2m0s; r15=d3 backup MapB2 2m0s`)

@@ -93,7 +93,7 @@ type diskState struct {
 	online bool
 	up     bool // its volume has arrived and is online, for sure
 	table  int  // 0: blank, 1: a table, 2: a partition
-	fs     int  // 0: none, 1: NTFS, 2: a format was cut off
+	fs     int  // 0: none, 1: NTFS, 2: a format was cut off, or goes on without its process
 	files  int
 	dirs   [2]bool
 	mounts [2]bool
@@ -141,6 +141,15 @@ func each(states []any, change func(*diskState) bool) (changed []any) {
 
 func (o *diskObject) step(_ string, state any, op operation) []any {
 	s := state.(diskState)
+	if s.fs == 2 { // the format may have ended
+		ended := s
+		ended.fs, ended.extent = 1, s.length
+		return append(o.stepFrom(s, op), o.stepFrom(ended, op)...)
+	}
+	return o.stepFrom(s, op)
+}
+
+func (o *diskObject) stepFrom(s diskState, op operation) []any {
 	name, at := split(op.op)
 	i := 0
 	if at != "" {
@@ -340,11 +349,7 @@ func (s diskState) done(name string, i int, value string) []any {
 	case "Exists":
 		return ifTrue(is(fmt.Sprint(s.dirs[i])))
 	case "Mount":
-		states := volume(func(d *diskState) bool { d.mounts[i] = true; return d.dirs[i] })
-		if s.fs == 2 { // a mount takes the mark of the format off
-			states = options(states, func(d *diskState) { d.fs = 1 })
-		}
-		return states
+		return volume(func(d *diskState) bool { d.mounts[i] = true; return d.dirs[i] })
 	case "Unmount":
 		return each([]any{s}, func(d *diskState) bool { d.mounts[i] = false; return true })
 	case "IsMounted":
@@ -401,9 +406,11 @@ func (s diskState) mayFail(name string, i int, err error) bool {
 	case "Partition", "Online", "Offline", "State":
 		return s.here < 2 && kind(hosterr.ErrNotFound, hosterr.ErrUnavailable)
 	case "Format":
-		return !s.ready() || s.fs == 1 && s.files > 0 && kind(hosterr.ErrFailedPrecondition)
-	case "IsFormatted", "Flush", "Stats":
-		return !s.ready()
+		return !s.ready() || s.fs == 1 && s.files > 0 && kind(hosterr.ErrFailedPrecondition) || s.fs == 2 && kind(hosterr.ErrFailedPrecondition, hosterr.ErrUnavailable)
+	case "IsFormatted":
+		return !s.ready() || s.fs == 2 && kind(hosterr.ErrFailedPrecondition, hosterr.ErrUnavailable)
+	case "Flush", "Stats":
+		return !s.ready() || s.fs == 2
 	case "Resize":
 		return !s.ready() || s.fs != 1
 	case "Rmdir":

@@ -370,7 +370,7 @@ func (w *world) leaks() string {
 		return fmt.Sprintf("handles left open: %q", open)
 	}
 	l := &w.proc.node.Locks
-	for _, set := range []*keymutex.Set{&l.Paths, &l.Shares, &l.Volumes, &l.Disks, &l.Tables, &l.Services, &l.Portals, &l.Targets} {
+	for _, set := range []*keymutex.Set{&l.Paths, &l.Shares, &l.Volumes, &l.Disks, &l.Services, &l.Portals, &l.Targets} {
 		if set.Len() > 0 {
 			return fmt.Sprintf("%d locks of kind %s left", set.Len(), set.Kind)
 		}

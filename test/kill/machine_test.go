@@ -79,10 +79,10 @@ func boot(dir string, life byte, config func(*nodespec.Config), during func()) (
 	c.NewVolumes = nodespec.NewVolumesAtOnce
 	var err error
 	m.Node, err = emulated.Open(c, emulated.Machine{Now: m.clock.Now, Rand: random(life), Sleep: func(d time.Duration) {
-		m.clock.Advance(d)
 		if during != nil {
 			during()
 		}
+		m.clock.Advance(d)
 	}})
 	return m, err
 }

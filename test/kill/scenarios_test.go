@@ -162,7 +162,9 @@ func scenarios() []scenario {
 		{name: "format", tables: true, half: halfAFormat,
 			config:  func(c *nodespec.Config) { c.FormatDuration = nodespec.Duration(time.Second) },
 			setup:   partitioned,
-			request: func(ctx context.Context, p *process) error { return p.format(ctx) }},
+			request: func(ctx context.Context, p *process) error { return p.format(ctx) },
+			blocked: []blocked{remains("The disk structure is corrupted and unreadable."), remains("it contains data (NTFS) and was not changed"),
+				remains("it contains data (unknown content at byte 65538) and was not changed")}},
 		{name: "format for users", tables: true, config: func(c *nodespec.Config) { c.UsersModify = true },
 			setup:   partitioned,
 			request: func(ctx context.Context, p *process) error { return p.format(ctx) }},
@@ -271,6 +273,22 @@ func leftover(what, path string) blocked {
 		why:   "an empty file or directory was left that was going to become the link; it could also belong to another program, so it is not touched",
 		clear: func(ctx context.Context, p *process) error { return p.rmdir(ctx, path, false) },
 	}
+}
+
+// remains is the error for what a format leaves that was cut off by the end of Windows, or of its
+// process: the same bytes could be data that is damaged.
+func remains(text string) blocked {
+	return blocked{kind: hosterr.ErrFailedPrecondition, text: text, why: "a format that was cut off has left a part of an NTFS",
+		clear: func(ctx context.Context, p *process) error {
+			ids, err := p.disk.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{})
+			if err != nil {
+				return err
+			}
+			if _, err := p.disk.(*disk.Disk).Clear(ctx, 1, ids.DiskIDs[1].SerialNumber, false); err != nil {
+				return err
+			}
+			return errors.Join(p.partition(ctx), p.m.find(ctx))
+		}}
 }
 
 // tree fills dir with files, directories and links for a removal.

@@ -96,6 +96,7 @@ func startDaemon(t *testing.T) (*env, *daemon, *control.Node) {
 	t.Setenv(pipe.DirVariable, socketDir(t))
 	var config simnode.Config
 	simstorage.Describe(&config)
+	config.FormatDuration = simnode.Duration(10 * time.Millisecond) // some outlive the process
 	text, err := json.Marshal(config)
 	if err != nil {
 		t.Fatal(err)

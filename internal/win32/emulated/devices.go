@@ -194,7 +194,7 @@ func (n *Node) openDevice(d device, path string, access, share, disposition uint
 	}
 	list := d.handles()
 	if h.read || h.write {
-		if v, ok := d.(*volume); ok && (v.formatting != 0 || v.locked != nil) {
+		if v, ok := d.(*volume); ok && (v.formatting != nil || v.locked != nil) {
 			// Source: code, fastfat create.c, of a locked volume.
 			return 0, win32.ERROR_ACCESS_DENIED // locked by a format or by its holder
 		}

@@ -68,6 +68,31 @@ func (f *file) queryInformation(class uint32, buf []byte) (int, error) {
 	return copy(buf, out), nil
 }
 
+// QuerySecurity implements [win32.Files] for the access control lists of root directories.
+//
+// Source: specification, [MS-FSA] 2.1.5.14; document, NtQuerySecurityObject.
+func (n *Node) QuerySecurity(h win32.Handle, info uint32, buf []byte) (size int, err error) {
+	err = n.do(func(t *tx) error {
+		f, err := n.file(h)
+		if err != nil {
+			return err
+		}
+		if info != win32.DACL_SECURITY_INFORMATION || f.open.Entry() != f.tree.Root() {
+			return win32.STATUS_NOT_IMPLEMENTED // Source: node, it keeps no owner, group or audit list, and lists of roots only
+		}
+		if err := f.check(win32.READ_CONTROL); err != nil {
+			return err
+		}
+		list := rootSecurity(f.open.Entry())
+		if size = len(list); size > len(buf) {
+			return win32.STATUS_BUFFER_TOO_SMALL // Source: document, NtQuerySecurityObject
+		}
+		copy(buf, list)
+		return nil
+	})
+	return size, err
+}
+
 // SetSecurity implements [win32.Files] for access control lists. The list that a root
 // directory got can be seen with [Node.Show]; no other call on this node asks it, because the
 // node's services run as LocalSystem.

@@ -347,7 +347,7 @@ func TestVolumeBeingFormatted(t *testing.T) {
 	n := newFileNode(t)
 	n.populate()
 	asked := false
-	n.cfg.FormatDuration = 1
+	n.cfg.FormatDuration = nodespec.Duration(time.Hour)
 	n.sleep = func(time.Duration) {
 		asked = true
 		_, err := n.create(0, n.nt(`E:\there`), readable, shareAll, win32.FILE_OPEN, synch)

@@ -116,8 +116,10 @@ func (n *Node) device(name string, m lookupMode) (at place, rest string, err err
 		return place{}, "", win32.STATUS_NOT_SUPPORTED
 	case vol.offline:
 		return place{}, "", win32.STATUS_DEVICE_NOT_READY // Source: inference, as for the volume itself
-	case vol.formatting != 0, vol.locked != nil:
+	case vol.formatting != nil, vol.locked != nil:
 		return place{}, "", win32.STATUS_ACCESS_DENIED // Source: code, fastfat create.c, of a locked volume
+	case vol.corrupt:
+		return place{}, "", win32.STATUS_DISK_CORRUPT_ERROR // Source: inference, by the text of the code in ntstatus.h
 	case vol.tree == nil:
 		// Source: document, STATUS_UNRECOGNIZED_VOLUME (ntstatus.h).
 		return place{}, "", win32.STATUS_UNRECOGNIZED_VOLUME // docs/contract/volumes.md#is-it-formatted

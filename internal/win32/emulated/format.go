@@ -14,9 +14,24 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
+// formatting is a format in progress. One through WMI runs in the process of the storage
+// provider, so it goes on when the process ends that asked for it. Windows' restart and the
+// removal of the disk end it, and the end of its process one of fmifs.dll, which runs in a child.
+// (Microsoft: "Provider Hosting and Security", WmiPrvSE.exe hosts them.)
+type formatting struct {
+	Options win32.FormatOptions `json:"options"`
+	Until   time.Time           `json:"until"`
+
+	ended bool
+	err   error // if it ended
+}
+
+// formatKey is that of the record of a format through WMI, which exists while it runs.
+func formatKey(v *volume) string { return "format/" + v.guid().String() }
+
 // Format implements [win32.Volumes] for NTFS. During Config.FormatDuration the
 // volume is locked and has no file system: the old one is removed at the start,
-// and the new one appears at the end. If the process ends in between, it leaves
+// and the new one appears at the end. A format that is cut off leaves
 // what nodespec.Windows.FormatOrder says. Format returns
 //
 //   - ERROR_INVALID_NAME for a malformed volume name, ERROR_FILE_NOT_FOUND for
@@ -32,8 +47,7 @@ import (
 //   - ERROR_ACCESS_DENIED while the volume or a file on it is open, because it
 //     cannot be locked (docs/contract/volumes.md#format, callback type 8),
 //   - ERROR_NO_SUCH_DEVICE if the volume is removed during the format,
-//   - ERROR_PROCESS_ABORTED if the formatting process or Windows ends during
-//     the format.
+//   - ERROR_PROCESS_ABORTED if the format is cut off otherwise.
 //
 // The numbers are this node's choice: Windows' own format functions report
 // callback packets (fmifs.dll) or their own return codes (WMI).
@@ -53,7 +67,7 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 		})
 	}
 	var v *volume
-	var number uint64
+	f := &formatting{Options: o}
 	err := n.do(func(t *tx) (err error) {
 		if v, err = n.formattable(vol, o); err != nil {
 			return err
@@ -62,9 +76,11 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 		if err := n.beginFormat(t, v, o); err != nil {
 			return err
 		}
-		n.formats++
-		number = n.formats
-		t.onCommit(func() { v.formatting = number })
+		f.Until = n.now().Add(time.Duration(n.cfg.FormatDuration))
+		if !o.Direct {
+			t.Put(formatKey(v), f)
+		}
+		t.onCommit(func() { v.formatting = f })
 		return nil
 	})
 	if err != nil {
@@ -73,17 +89,56 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 	n.sleep(time.Duration(n.cfg.FormatDuration))
 	return n.do(func(t *tx) error {
 		switch {
+		case f.ended:
+			return f.err
 		case v.gone:
 			return win32.ERROR_NO_SUCH_DEVICE
-		case v.formatting != number:
+		case v.formatting != f:
 			return win32.ERROR_PROCESS_ABORTED
 		}
-		v.formatting = 0
-		if err := v.writable(); err != nil {
-			return err
-		}
-		return n.finishFormat(t, v, o)
+		n.endFormat(t, v)
+		return nil
 	})
+}
+
+// endFormat ends the format of v as it ends by itself.
+func (n *Node) endFormat(t *tx, v *volume) {
+	f := v.formatting
+	err := v.writable()
+	if err == nil {
+		err = n.finishFormat(t, v, f.Options)
+	}
+	t.Delete(formatKey(v))
+	t.onCommit(func() { v.formatting, f.ended, f.err = nil, true, err })
+}
+
+// endFormats ends the formats through WMI whose time has come. The caller holds the node's lock.
+func (n *Node) endFormats() {
+	for _, v := range n.volumes {
+		f := v.formatting
+		if f == nil || f.Options.Direct || n.now().Before(f.Until) {
+			continue
+		}
+		if err := n.transact(func(t *tx) error { n.endFormat(t, v); return nil }); err != nil {
+			n.log.Error("Failed to end a format", "volume", v.name(), "err", n.cause(err))
+		}
+	}
+}
+
+// loadFormats loads the formats through WMI that ran when the last process ended.
+func (n *Node) loadFormats() error {
+	for _, v := range n.volumes {
+		key := formatKey(v)
+		if _, ok := n.store.Get(key); !ok {
+			continue
+		}
+		f := new(formatting)
+		if err := n.store.Read(key, f); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		v.formatting = f
+	}
+	return nil
 }
 
 // beginFormat writes what a format has written when it is cut off.
@@ -131,18 +186,21 @@ func letters() []byte {
 func (n *Node) finishFormat(t *tx, v *volume, o win32.FormatOptions) error {
 	_, err := n.mkfs(t, v.extents[0].disk, v.extents[0].off, v.length(), o)
 	// The next use of the volume detects its new file system.
-	t.onCommit(func() { v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil })
+	t.onCommit(func() { v.forget() })
 	return err
 }
 
 // wipe removes the file system of v: its first sector, and its last, which holds
-// NTFS's copy of it.
+// NTFS's copy of it, and the first record of NTFS's master file table.
 func (n *Node) wipe(t *tx, v *volume) {
 	n.forgetFiles(t, v)
 	e, sector := v.extents[0], uint64(v.sector())
 	t.zeroImage(e.disk, e.off, sector)
 	t.zeroImage(e.disk, e.off+e.length-sector, sector)
-	t.onCommit(func() { v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil })
+	if v.mounted(t) && v.fs.Kind == bootsector.NTFS {
+		t.zeroImage(e.disk, e.off+v.fs.MFT, sector)
+	}
+	t.onCommit(func() { v.forget() })
 }
 
 // forgetFiles removes the files of every file system that has ever been in the

@@ -71,6 +71,9 @@ func (n *Node) load(pending []journal.ImageWrite) error {
 	if err := n.transact(n.finishDeletions); err != nil {
 		return n.cause(err)
 	}
+	if err := n.loadFormats(); err != nil {
+		return err
+	}
 	if _, interrupted := n.store.Get(rebootKey); interrupted {
 		if err := n.reboot(); err != nil {
 			return err

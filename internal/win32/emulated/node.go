@@ -56,7 +56,6 @@ type Node struct {
 	smb      smbState
 	iscsi    iscsiState
 	lastOpen win32.Handle
-	formats  uint64 // number of formats with a duration so far
 
 	changes atomic.Uint64 // number of changes of the stored state
 	watch   atomic.Pointer[watch]
@@ -192,6 +191,7 @@ func (n *Node) locked(call func(t *tx) error) (wait time.Duration, err error) {
 	n.applyISCSIEvents()
 	n.addArrived()
 	n.addReserved()
+	n.endFormats()
 	n.wait = 0
 	err = n.transact(call)
 	return n.wait, err

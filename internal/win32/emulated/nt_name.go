@@ -6,7 +6,6 @@ import (
 	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
 )
 
 // maxPath is the number of UTF-16 units that fit into a UNICODE_STRING, whose
@@ -176,8 +175,8 @@ func (n *Node) found(v *volume, rest string) (*volume, string, bool) {
 		return nil, "", false
 	}
 	v.detect(&n.tx)
-	if v.formatting != 0 {
-		v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil
+	if v.formatting != nil {
+		v.forget()
 	}
 	return v, rest, true
 }

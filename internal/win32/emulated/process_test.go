@@ -101,8 +101,8 @@ func TestDeletionOnDetachedDisk(t *testing.T) {
 	}
 }
 
-// A format whose process ended leaves no files of the old file system, and of the new one
-// what the option formatOrder says.
+// A format that was cut off leaves no files of the old file system, and of the new one what
+// the option formatOrder says.
 func TestKilledWhileFormatting(t *testing.T) {
 	for _, order := range []string{nodespec.FormatBootFirst, nodespec.FormatHalf, nodespec.FormatBackupFirst, nodespec.FormatBootLast, nodespec.FormatAtEnd} {
 		t.Run(order, func(t *testing.T) { killedWhileFormatting(t, order) })
@@ -116,7 +116,9 @@ func killedWhileFormatting(t *testing.T, order string) {
 	var killed string
 	n = startOn(t, cfg, Machine{Sleep: func(time.Duration) { killed = cloneDir(t, cfg.StateDir) }})
 	vol := one(t, n, 1)
-	if err := n.Format(vol, quick); err != nil {
+	direct := quick
+	direct.Direct = true
+	if err := n.Format(vol, direct); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := n.VolumeInformation(vol); err != nil || info.FileSystem != "NTFS" {
@@ -124,9 +126,12 @@ func killedWhileFormatting(t *testing.T, order string) {
 	}
 	cfg.StateDir = killed
 	m := start(t, cfg)
-	info, err := m.VolumeInformation(vol)
-	if recognized := err == nil && info.FileSystem == "NTFS"; recognized != (order == nodespec.FormatBootFirst) || !recognized && !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
-		t.Errorf("after an interrupted format: %+v, %v", info, err)
+	want := win32.ERROR_UNRECOGNIZED_VOLUME
+	if order == nodespec.FormatBootFirst {
+		want = win32.ERROR_DISK_CORRUPT
+	}
+	if info, err := m.VolumeInformation(vol); !errors.Is(err, want) {
+		t.Errorf("after an interrupted format: %+v, %v, want %v", info, err, want)
 	}
 	// The places that differ between the orders: boot sector, first MiB, copy of the boot sector.
 	v := m.volumes[slices.IndexFunc(m.volumes, func(v *volume) bool { return v.name() == vol })]
@@ -138,25 +143,30 @@ func killedWhileFormatting(t *testing.T, order string) {
 		}
 		left[i] = !allZero(b)
 	}
-	want := map[string][3]bool{nodespec.FormatBootFirst: {true}, nodespec.FormatHalf: {1: true}, nodespec.FormatBackupFirst: {2: true}, nodespec.FormatBootLast: {2: true}}[order]
-	if left != want {
-		t.Errorf("an interrupted format left boot sector, first MiB, copy of the boot sector: %v, want %v", left, want)
+	places := map[string][3]bool{nodespec.FormatBootFirst: {true}, nodespec.FormatHalf: {1: true}, nodespec.FormatBackupFirst: {2: true}, nodespec.FormatBootLast: {2: true}}[order]
+	if left != places {
+		t.Errorf("an interrupted format left boot sector, first MiB, copy of the boot sector: %v, want %v", left, places)
 	}
 	if err := m.Format(vol, quick); err != nil {
 		t.Errorf("second format: %v", err)
 	}
 }
 
-// A format does not continue after its process has ended: the next process may
-// have created a file system and files.
-func TestFormatEndsWithProcess(t *testing.T) {
-	for name, end := range map[string]func(*Node) error{"the process": (*Node).EndProcess, "Windows": (*Node).Reboot} {
+// A format without WMI does not continue after its process has ended, nor any after a restart of
+// Windows: the next process may have created a file system and files.
+func TestFormatIsCutOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		end    func(*Node) error
+		direct bool
+	}{"the process, fmifs": {(*Node).EndProcess, true}, "Windows, fmifs": {(*Node).Reboot, true}, "Windows, WMI": {(*Node).Reboot, false}} {
 		t.Run(name, func(t *testing.T) {
+			quick := quick
+			quick.Direct = c.direct
 			cfg := nodespec.Config{FormatDuration: nodespec.Duration(time.Second), Disks: []nodespec.Disk{{Content: nodespec.ContentSystem},
 				{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}}}
 			var n *Node
 			meanwhile := func() {
-				if err := errors.Join(end(n), n.Format(one(t, n, 1), quick)); err != nil {
+				if err := errors.Join(c.end(n), n.Format(one(t, n, 1), quick)); err != nil {
 					t.Fatal(err)
 				}
 				h, err := n.NtCreateFile(0, `\??\E:\new`, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
@@ -179,6 +189,67 @@ func TestFormatEndsWithProcess(t *testing.T) {
 				t.Errorf("the file created after it: %v", err)
 			}
 		})
+	}
+}
+
+// A format through WMI runs in the process of its provider, so it goes on after the process has
+// ended that asked for it, and the next one finds the volume locked, and then formatted.
+func TestFormatThroughWMIOutlivesTheProcess(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	cfg := nodespec.Config{StateDir: t.TempDir(), FormatDuration: nodespec.Duration(time.Minute),
+		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}}}}
+	machine := Machine{Now: func() time.Time { return now }}
+	var n *Node
+	begun, end := make(chan bool), make(chan bool)
+	slow := machine
+	slow.Sleep = func(time.Duration) { close(begun); <-end }
+	n = startOn(t, cfg, slow)
+	vol, result := one(t, n, 1), make(chan error, 1)
+	go func() { result <- n.Format(vol, quick) }()
+	<-begun
+	cfg.StateDir = cloneDir(t, cfg.StateDir)
+	if err := n.EndProcess(); err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range map[string]*Node{"the process died": n, "both died": startOn(t, cfg, machine)} {
+		now = time.Unix(1e9, 0)
+		if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
+			t.Errorf("%s: while the format goes on: %v", name, err)
+		}
+		now = now.Add(time.Minute)
+		if info, err := n.VolumeInformation(vol); err != nil || info.FileSystem != "NTFS" {
+			t.Errorf("%s: after the format: %+v, %v", name, info, err)
+		}
+		if left := n.store.Keys("format/"); len(left) > 0 {
+			t.Errorf("%s: left %q", name, left)
+		}
+	}
+	close(end)
+	if err := <-result; err != nil {
+		t.Errorf("the call of the process that died: %v", err)
+	}
+}
+
+// A disk that is removed during a format is not formatted when it comes back.
+func TestFormatEndsWithTheDisk(t *testing.T) {
+	cfg := nodespec.Config{StateDir: t.TempDir(), FormatDuration: nodespec.Duration(time.Hour),
+		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {ID: "d", Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}}}}
+	var n *Node
+	n = startOn(t, cfg, Machine{Sleep: func(time.Duration) {
+		if err := n.Detach(1); err != nil {
+			t.Error(err)
+		}
+	}})
+	if err := n.Format(one(t, n, 1), quick); !errors.Is(err, win32.ERROR_NO_SUCH_DEVICE) {
+		t.Errorf("format of a removed disk: %v", err)
+	}
+	n.sleep = time.Sleep
+	attach(t, n, nodespec.Disk{ID: "d"})
+	cfg.StateDir = cloneDir(t, cfg.StateDir)
+	for name, n := range map[string]*Node{"the same node": n, "opened again": start(t, cfg)} {
+		if _, err := n.VolumeInformation(one(t, n, 1)); !errors.Is(err, win32.ERROR_DISK_CORRUPT) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

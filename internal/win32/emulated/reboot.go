@@ -38,7 +38,11 @@ func (n *Node) reboot() error {
 			return fmt.Errorf("reboot: %w", err)
 		}
 	}
-	if err := n.closeHandles(func(t *tx) { t.Put(rebootKey, record) }); err != nil {
+	if err := n.closeHandles(func(t *tx) {
+		t.Put(rebootKey, record)
+		t.deletePrefix("format/")
+		n.abort(t, func(*formatting) bool { return true })
+	}); err != nil {
 		return fmt.Errorf("reboot: %w", n.cause(err))
 	}
 	err := n.transact(func(t *tx) error {
@@ -136,15 +140,12 @@ func (n *Node) closeHandles(also func(*tx)) error {
 		return err
 	}
 	clear(n.handles)
-	for _, v := range n.volumes {
-		v.formatting = 0
-	}
 	return nil
 }
 
 // EndProcess does what Windows does when the calling process ends: it closes all
-// handles, which deletes the files marked for deletion, and leaves a format
-// unfinished. The node keeps running for the next process. (If the node's own
+// handles, which deletes the files marked for deletion, and cuts off a format without
+// WMI. One through WMI goes on. The node keeps running for the next process. (If the node's own
 // process is killed, opening the state directory again has the same result.)
 func (n *Node) EndProcess() error {
 	n.mu.Lock()
@@ -152,8 +153,27 @@ func (n *Node) EndProcess() error {
 	if err := n.usable(); err != nil {
 		return err
 	}
-	if err := n.closeHandles(func(*tx) {}); err != nil {
+	if err := n.closeHandles(func(t *tx) { n.abort(t, func(f *formatting) bool { return f.Options.Direct }) }); err != nil {
 		return fmt.Errorf("end the process: %w", n.cause(err))
 	}
 	return nil
+}
+
+// EndFormats ends the processes in which formats run, and nothing else: the helper that
+// uses fmifs.dll, and the provider of WMI.
+func (n *Node) EndFormats() error {
+	return n.do(func(t *tx) error {
+		t.deletePrefix("format/")
+		n.abort(t, func(*formatting) bool { return true })
+		return nil
+	})
+}
+
+// abort cuts formats off.
+func (n *Node) abort(t *tx, which func(*formatting) bool) {
+	for _, v := range n.volumes {
+		if f := v.formatting; f != nil && which(f) {
+			t.onCommit(func() { v.formatting = nil })
+		}
+	}
 }

@@ -21,6 +21,7 @@ func (n *Node) Show() (nodespec.State, error) {
 	}
 	n.applyISCSIEvents()
 	n.addArrived()
+	n.endFormats()
 	s := nodespec.State{OpenHandles: n.openHandles()}
 	for _, d := range slices.Concat(n.disks, n.waiting) {
 		s.Disks = append(s.Disks, d.info())

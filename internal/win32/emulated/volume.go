@@ -65,15 +65,16 @@ type volume struct {
 	gone       bool          // removed: its handles can only be closed
 	offline    bool          // by IOCTL_VOLUME_OFFLINE, or because it is new: see volumeRecord
 	locked     *deviceHandle // that has locked it (FSCTL_LOCK_VOLUME), or nil
-	formatting uint64        // number of the format in progress, or 0
+	formatting *formatting   // in progress, or nil
 	share      winpath.Share // for an SMB share, which has files but no device
 	remote     string        // its name, as it was opened first
 
 	// The file system, according to the boot sector. tree is nil if Windows does
 	// not recognize it.
-	fs   bootsector.FileSystem
-	fsid string
-	tree *filetree.Tree
+	fs      bootsector.FileSystem
+	fsid    string
+	tree    *filetree.Tree
+	corrupt bool // it has the boot sector of an NTFS, but no master file table
 
 	// unflushed has the stored records that changed since the last flush, as they were
 	// then; nil for one that did not exist.

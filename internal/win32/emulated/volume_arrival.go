@@ -105,6 +105,9 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 		return !keep[v] && slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == a.disk })
 	}
 	for _, v := range n.volumes {
+		if leaves(v) && v.formatting != nil {
+			t.Delete(formatKey(v))
+		}
 		if v.fsid != "" && leaves(v) {
 			t.deletePrefix(closingPrefix(v.fsid)) // its open files will not be closed
 			if a.state.State == statusAttached && a.state.offline() {

@@ -20,13 +20,22 @@ func (v *volume) detect(t *tx) {
 	// A file system does not mount if it claims more than the volume's size, or a
 	// sector size other than the disk's (general knowledge).
 	if !ok || fs.BytesPerSector != v.sector() || fs.Sectors > v.length()/uint64(fs.BytesPerSector) {
-		v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil
+		v.forget()
 		return
 	}
 	if v.tree != nil && fs.Serial == v.fs.Serial && fs.Kind == v.fs.Kind {
 		v.fs = fs
 		return
 	}
+	var record [4]byte // the first one of the master file table
+	if fs.Kind == bootsector.NTFS {
+		if _, err := v.ReadAt(record[:], int64(fs.MFT)); err != nil || string(record[:]) != "FILE" {
+			v.forget()
+			v.corrupt = true
+			return
+		}
+	}
+	v.forget()
 	v.fs = fs
 	v.fsid = fmt.Sprintf("%s-%x-%x", v.Disk, v.extents[0].off, fs.Serial)
 	if v.tree = v.n.trees[v.fsid]; v.tree != nil {
@@ -39,8 +48,13 @@ func (v *volume) detect(t *tx) {
 	v.n.trees[fsid] = v.tree
 	t.onRollback(func() {
 		delete(v.n.trees, fsid)
-		v.fs, v.fsid, v.tree = bootsector.FileSystem{}, "", nil
+		v.forget()
 	})
+}
+
+// forget makes the next use of the volume detect its file system.
+func (v *volume) forget() {
+	v.fs, v.fsid, v.tree, v.corrupt = bootsector.FileSystem{}, "", nil, false
 }
 
 // mounted reports whether v has a file system that Windows recognizes.
@@ -60,7 +74,7 @@ func (v *volume) ready() error {
 	case v.offline:
 		// Source: document, IOCTL_VOLUME_OFFLINE; Windows printed 21 (rufus issues 386, 2630).
 		return win32.ERROR_NOT_READY
-	case v.formatting != 0:
+	case v.formatting != nil:
 		return win32.ERROR_ACCESS_DENIED // Source: code, fastfat create.c, of a locked volume
 	}
 	return nil

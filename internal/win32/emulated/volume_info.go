@@ -70,6 +70,7 @@ func (n *Node) rootVolume(root string, strict bool) (*volume, error) {
 // VolumeInformation implements [win32.Volumes]. Every call detects the file
 // system from the volume's bytes. It fails with ERROR_UNRECOGNIZED_VOLUME if
 // Windows does not recognize it (docs/contract/volumes.md#is-it-formatted), with
+// ERROR_DISK_CORRUPT for an NTFS without its master file table, with
 // ERROR_NOT_READY for an offline volume, and with ERROR_ACCESS_DENIED for one
 // that is locked by a format.
 //
@@ -83,7 +84,11 @@ func (n *Node) VolumeInformation(root string) (info win32.VolumeInfo, err error)
 		if err := v.ready(); err != nil {
 			return err
 		}
-		if !v.mounted(t) {
+		switch {
+		case v.mounted(t):
+		case v.corrupt:
+			return win32.ERROR_DISK_CORRUPT // Source: inference, by the text of the code in winerror.h
+		default:
 			// Source: Windows, rufus issue 2365, "Failed to refresh label: [0x000003ED]".
 			return win32.ERROR_UNRECOGNIZED_VOLUME
 		}
@@ -118,7 +123,11 @@ func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
 		if err := v.ready(); err != nil {
 			return err
 		}
-		if !v.mounted(t) {
+		switch {
+		case v.mounted(t):
+		case v.corrupt:
+			return win32.ERROR_DISK_CORRUPT // Source: inference, as for GetVolumeInformationW
+		default:
 			// Source: inference, as for GetVolumeInformationW.
 			return win32.ERROR_UNRECOGNIZED_VOLUME // docs/contract/volumes.md#statistics
 		}

@@ -25,7 +25,7 @@ func (v *volume) lock(h *deviceHandle) error {
 			return win32.ERROR_ACCESS_DENIED // Source: code, WSL disk.cpp: 5 while the volume is in use
 		}
 	}
-	if v.locked != nil || v.formatting != 0 {
+	if v.locked != nil || v.formatting != nil {
 		return win32.ERROR_ACCESS_DENIED // Source: document, FSCTL_LOCK_VOLUME; the number is inference
 	}
 	v.locked, v.unflushed = h, nil

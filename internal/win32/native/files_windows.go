@@ -85,6 +85,22 @@ func (a *API) SetInformation(h win32.Handle, class uint32, in []byte) error {
 	return errorOf(windows.NtSetInformationFile(windows.Handle(h), &status, p, size, class))
 }
 
+// https://learn.microsoft.com/windows-hardware/drivers/ddi/ntifs/nf-ntifs-ntquerysecurityobject
+//sys	ntQuerySecurityObject(h windows.Handle, info uint32, descriptor *byte, size uint32, needed *uint32) (ntstatus error) = ntdll.NtQuerySecurityObject
+
+// QuerySecurity is NtQuerySecurityObject.
+func (a *API) QuerySecurity(h win32.Handle, info uint32, buf []byte) (int, error) {
+	p, size, err := buffer(buf)
+	if err != nil {
+		return 0, err
+	}
+	var needed uint32
+	if err := ntQuerySecurityObject(windows.Handle(h), info, p, size, &needed); err != nil {
+		return 0, errorOf(err)
+	}
+	return min(int(needed), len(buf)), nil
+}
+
 // https://learn.microsoft.com/windows-hardware/drivers/ddi/ntifs/nf-ntifs-ntsetsecurityobject
 //sys	ntSetSecurityObject(h windows.Handle, info uint32, descriptor *byte) (ntstatus error) = ntdll.NtSetSecurityObject
 

@@ -541,7 +541,7 @@ func TestSetSecurity(t *testing.T) {
 		t.Cleanup(func() { closeHandle(t, api, h) })
 		return h
 	}
-	h := open(win32.WRITE_DAC | 0x20000) // READ_CONTROL
+	h := open(win32.WRITE_DAC | win32.READ_CONTROL)
 	if err := api.SetSecurity(h, win32.DACL_SECURITY_INFORMATION, list[:len(list)-1]); !errors.Is(err, win32.STATUS_INVALID_SECURITY_DESCR) {
 		t.Errorf("half a descriptor: %v", err)
 	}
@@ -550,6 +550,17 @@ func TestSetSecurity(t *testing.T) {
 	}
 	if err := api.SetSecurity(open(win32.FILE_READ_ATTRIBUTES), win32.DACL_SECURITY_INFORMATION, list); !errors.Is(err, win32.STATUS_ACCESS_DENIED) {
 		t.Errorf("without WRITE_DAC: %v", err)
+	}
+	got := make([]byte, 4096)
+	n, err := api.QuerySecurity(h, win32.DACL_SECURITY_INFORMATION, got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if aces, err := win32.DecodeDACL(got[:n]); err != nil || len(aces) == 0 {
+		t.Errorf("the list that is read: %+v, %v", aces, err)
+	}
+	if _, err := api.QuerySecurity(h, win32.DACL_SECURITY_INFORMATION, got[:8]); !errors.Is(err, win32.STATUS_BUFFER_TOO_SMALL) {
+		t.Errorf("with a short buffer: %v", err)
 	}
 	sd, err := windows.GetSecurityInfo(windows.Handle(h), windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
 	if err != nil {

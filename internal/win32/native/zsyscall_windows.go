@@ -69,6 +69,7 @@ var (
 	procNetUseDel                         = modnetapi32.NewProc("NetUseDel")
 	procNetUseEnum                        = modnetapi32.NewProc("NetUseEnum")
 	procNtQueryDirectoryFile              = modntdll.NewProc("NtQueryDirectoryFile")
+	procNtQuerySecurityObject             = modntdll.NewProc("NtQuerySecurityObject")
 	procNtSetSecurityObject               = modntdll.NewProc("NtSetSecurityObject")
 	procSetupDiEnumDeviceInterfaces       = modsetupapi.NewProc("SetupDiEnumDeviceInterfaces")
 	procSetupDiGetClassDevsW              = modsetupapi.NewProc("SetupDiGetClassDevsW")
@@ -236,6 +237,14 @@ func ntQueryDirectoryFile(dir windows.Handle, event windows.Handle, apc uintptr,
 		_p1 = 1
 	}
 	r0, _, _ := syscall.SyscallN(procNtQueryDirectoryFile.Addr(), uintptr(dir), uintptr(event), uintptr(apc), uintptr(apcContext), uintptr(unsafe.Pointer(status)), uintptr(unsafe.Pointer(buf)), uintptr(size), uintptr(class), uintptr(_p0), uintptr(unsafe.Pointer(pattern)), uintptr(_p1))
+	if r0 != 0 {
+		ntstatus = windows.NTStatus(r0)
+	}
+	return
+}
+
+func ntQuerySecurityObject(h windows.Handle, info uint32, descriptor *byte, size uint32, needed *uint32) (ntstatus error) {
+	r0, _, _ := syscall.SyscallN(procNtQuerySecurityObject.Addr(), uintptr(h), uintptr(info), uintptr(unsafe.Pointer(descriptor)), uintptr(size), uintptr(unsafe.Pointer(needed)))
 	if r0 != 0 {
 		ntstatus = windows.NTStatus(r0)
 	}

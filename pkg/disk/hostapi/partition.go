@@ -276,7 +276,7 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 		if err := d.grown(diskNumber, disk, l, wider, size, g.BytesPerSector); err != nil {
 			return win32.Layout{}, 0, d.takenOffline(diskNumber, disk, err)
 		}
-		if err := disk.MoveEnd(d.host.Ctx, diskNumber, size, g.BytesPerSector); err != nil {
+		if err := disk.MoveEnd(d.host.Ctx, size, g.BytesPerSector); err != nil {
 			d.host.Node.Log.Warn("Cannot move the end of the partition table; the partition ends where the disk did before it grew", "disk", diskNumber, "err", err)
 		}
 	}

@@ -594,6 +594,7 @@ func (i ISCSIAPI) unneeded(s win32.ISCSISession) error {
 		if err := i.guard(disk); err != nil {
 			return fmt.Errorf("session %s: %w", s.ID, err)
 		}
+		storage.FormatsEnd(i.host.Node, disk)
 	}
 	return nil
 }

@@ -165,7 +165,7 @@ func Options() []Option {
 			{FormatAtOnce, "at once", "inference"},
 		}},
 		{"formatOrder", "what a format leaves that is cut off, which depends on the order of its writes", []Value{
-			{FormatBootFirst, "the boot sector of the new file system, so that Windows recognizes it, and nothing else", "inference: the order is documented nowhere"},
+			{FormatBootFirst, "the boot sector of the new file system and nothing else, so that Windows finds it damaged", "inference: the order is documented nowhere"},
 			{FormatHalf, "a part of the first MiB, without a boot sector", "inference"},
 			{FormatBackupFirst, "the copy of the boot sector in the last sector, and nothing else", "inference"},
 			{FormatBootLast, "all but the boot sector", "inference"},

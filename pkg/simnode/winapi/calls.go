@@ -36,7 +36,8 @@ const (
 	NtCreateFile     = "NtCreateFile"     // opens or creates a file, directory or link
 	QueryDirectory   = "QueryDirectory"   // lists a directory (NtQueryDirectoryFile)
 	QueryInformation = "QueryInformation" // reads properties of a file (NtQueryInformationFile); the class is the Code of a fault
-	SetSecurity      = "SetSecurity"      // sets the access control list of the root of a new volume (NtSetSecurityObject)
+	QuerySecurity    = "QuerySecurity"    // reads the access control list of the root of a new volume (NtQuerySecurityObject)
+	SetSecurity      = "SetSecurity"      // sets it (NtSetSecurityObject)
 	SetInformation   = "SetInformation"   // renames or removes a file (NtSetInformationFile); the class is the Code of a fault
 	FinalPath        = "FinalPath"        // returns the path of a handle (GetFinalPathNameByHandleW)
 	Attributes       = "Attributes"       // returns the attributes of a path (GetFileAttributesW)

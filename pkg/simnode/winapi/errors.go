@@ -116,6 +116,7 @@ const (
 	STATUS_INVALID_DEVICE_REQUEST       = "STATUS_INVALID_DEVICE_REQUEST"       // 0xc0000010: Incorrect function.
 	STATUS_ACCESS_DENIED                = "STATUS_ACCESS_DENIED"                // 0xc0000022: Access is denied.
 	STATUS_BUFFER_TOO_SMALL             = "STATUS_BUFFER_TOO_SMALL"             // 0xc0000023: The data area passed to a system call is too small.
+	STATUS_DISK_CORRUPT_ERROR           = "STATUS_DISK_CORRUPT_ERROR"           // 0xc0000032: The disk structure is corrupted and unreadable.
 	STATUS_OBJECT_NAME_INVALID          = "STATUS_OBJECT_NAME_INVALID"          // 0xc0000033: The filename, directory name, or volume label syntax is incorrect.
 	STATUS_OBJECT_NAME_NOT_FOUND        = "STATUS_OBJECT_NAME_NOT_FOUND"        // 0xc0000034: The system cannot find the file specified.
 	STATUS_OBJECT_NAME_COLLISION        = "STATUS_OBJECT_NAME_COLLISION"        // 0xc0000035: Cannot create a file when that file already exists.

@@ -1,13 +1,13 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -71,22 +71,47 @@ func (v volumeAPI) vacant(volumeID string) (rest bool, err error) {
 	return rest, vol.Occupied(c, "check that the volume is free", "a volume", "volume", volumeID)
 }
 
-// found returns the volume's file system, or "" if it has none and is vacant. rest reports
-// whether a format that was cut off may have left what is there.
-func (v volumeAPI) found(volumeID string) (fs string, rest bool, err error) {
+// look returns the file system of the volume, or "" if it may get one: it is blank, or has what
+// a format has left that this process began. Anything else is an error.
+func (v volumeAPI) look(volumeID string) (fs string, err error) {
+	fs, rest, err := v.content(volumeID)
+	if rest {
+		begun, failed := storage.FormatBegun(v.host.Ctx, v.host.Node, volumeID)
+		if failed != nil {
+			return "", failed
+		}
+		if begun {
+			v.host.Node.Log.Info("Found a format of this process that has not ended well", "volume", volumeID, "content", err)
+			return "", nil
+		}
+	}
+	return fs, mayStillRun("look at the volume", err)
+}
+
+// content returns the volume's file system, or "" if it is blank. rest reports whether an error
+// is about content that a format which was cut off may have left.
+func (v volumeAPI) content(volumeID string) (fs string, rest bool, err error) {
 	fs, err = v.fileSystem(volumeID)
 	if err != nil || fs != "" {
-		return fs, fs == ntfs || corrupt(err), err
+		return fs, corrupt(err), err
 	}
-	rest, occupied := v.vacant(volumeID)
-	if errors.Is(occupied, hosterr.ErrFailedPrecondition) {
+	rest, err = v.vacant(volumeID)
+	if errors.Is(err, hosterr.ErrFailedPrecondition) {
 		// Another program may have formatted the volume in the meantime.
 		if fs, err := v.fileSystem(volumeID); err == nil && fs != "" {
-			return fs, fs == ntfs, nil
+			return fs, false, nil
 		}
-		return "", rest, occupied
 	}
-	return "", false, occupied
+	return "", rest && err != nil, err
+}
+
+// mayStillRun gives the error of a volume that is locked its meaning: a format through WMI goes
+// on after the process has ended that asked for it, or has stopped waiting.
+func mayStillRun(op string, err error) error {
+	if !win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION) {
+		return err
+	}
+	return hosterr.Wrap(op, "", hosterr.Text(hosterr.ErrUnavailable, "it is locked, and a format of it may still run; try again later: %w", err))
 }
 
 // damaged is the error of a file system of which Windows says that it is corrupt. Either a
@@ -105,42 +130,12 @@ func corrupt(err error) bool {
 	return win32.IsCode(err, win32.ERROR_DISK_CORRUPT, win32.ERROR_FILE_CORRUPT)
 }
 
-// content is found, except that it returns "" for what a format has left that was cut off:
-// remains of NTFS, or an NTFS without files, in a partition with the mark of a format. A
-// volume that another program has mounted in a folder may have had files, so there the mark
-// proves nothing about remains.
-func (v volumeAPI) content(volumeID string) (string, error) {
-	fs, rest, err := v.found(volumeID)
-	if !rest {
-		return fs, err
-	}
-	marked, failed := v.marked(volumeID)
-	if failed != nil || !marked {
-		return fs, cmp.Or(err, failed)
-	}
-	if fs == ntfs {
-		var name string
-		if name, err = storage.FirstName(v.host.Ctx, v.host.Node, volumeID); name != "" || err != nil && !corrupt(err) {
-			return fs, err
-		}
-		err = damaged("list the root directory", err)
-	}
-	if err != nil {
-		folders, failed := storage.MountFolders(v.host.Node, volumeID)
-		if failed != nil || len(folders) > 0 {
-			return fs, cmp.Or(failed, err)
-		}
-	}
-	v.host.Node.Log.Info("Found a format that was cut off", "volume", volumeID)
-	return "", nil
-}
-
 // IsVolumeFormatted implements [HostAPI].
 func (v volumeAPI) IsVolumeFormatted(volumeID string) (bool, error) {
 	if err := v.usable(volumeID); err != nil {
 		return false, err
 	}
-	fs, err := v.content(volumeID)
+	fs, err := v.look(volumeID)
 	return fs != "" && err == nil, err
 }
 
@@ -154,206 +149,139 @@ func (v volumeAPI) FormatVolume(volumeID string) error {
 	return v.host.Node.Join(v.host.Ctx, "format "+strings.ToLower(volumeID), func() error { return v.format(volumeID) })
 }
 
-func (v volumeAPI) format(volumeID string) error {
-	t := &formatTries{api: v, volume: volumeID}
-	for {
-		done, err := t.try()
-		if done {
-			if err != nil {
-				t.settle()
-			}
-			return err
-		}
-		pause, again := t.next(err)
-		if !again {
-			t.settle()
-			return t.error(err)
-		}
-		if err := v.host.Node.Clock.Sleep(v.host.Ctx, pause); err != nil {
-			return err
-		}
-	}
-}
-
-// settle takes the mark off again if the format that failed has left nothing, or if another
-// program has files there. Otherwise the next FormatVolume finishes the format.
-func (t *formatTries) settle() {
-	v := t.api
-	fs, _, err := v.found(t.volume)
-	if err != nil {
-		return
-	}
-	if fs == ntfs {
-		if name, err := storage.FirstName(v.host.Ctx, v.host.Node, t.volume); err != nil || name == "" {
-			return
-		}
-	}
-	if err := v.unmark(t.volume, t.name); err != nil {
-		v.host.Node.Log.Warn("Failed to remove the mark of a format", "volume", t.volume, "err", err)
-	}
-}
-
-// formatTries are the tries of one FormatVolume.
-type formatTries struct {
-	api    volumeAPI
-	volume string
-
-	name    string    // of the partition, without a mark
-	begun   bool      // Windows was asked to format the volume
-	inUse   int       // how many tries failed because the volume was in use
-	unknown time.Time // since when WMI does not know the volume; zero if it does
-	pause   time.Duration
-	refused bool  // WMI said that a parameter is invalid
-	direct  bool  // WMI is not used any more
-	wmi     error // of its last try
-}
-
 const (
 	// unknownLimit is how long WMI may take to know a new volume. Other formatters wait
 	// for up to 30 s.
 	unknownLimit = 45 * time.Second
-	firstPause   = 20 * time.Millisecond
-	longestPause = 2 * time.Second
 	maxInUse     = 3 // tries of a volume that is in use
 	pauseInUse   = time.Second
 	hintNoFormat = "see whether the service smphost is disabled on the node, and whether PowerShell's Get-Volume lists the volume"
 )
 
-// try formats the volume unless it has an empty NTFS file system. If done is false, the
-// format failed with err, which is Windows' error.
-func (t *formatTries) try() (done bool, err error) {
-	v := t.api
-	if err := storage.EnsureOnline(v.host.Ctx, v.host.Node, t.volume); err != nil {
-		return true, err
-	}
-	// Each try checks the volume first: the last one may have formatted it although
-	// it failed.
-	fs, err := v.content(t.volume)
-	if err != nil {
-		return true, err
-	}
-	if done, err := v.formatted(t.volume, fs); err != nil || done {
-		if err == nil && t.begun {
-			err = v.openToUsers(t.volume)
-		}
-		return true, err
-	}
-	before, err := v.formattable(t.volume, fs == "")
-	if err != nil {
-		return true, err
-	}
-	if t.name == "" {
-		t.name = before.name
-	}
-	// In the meantime another program may have formatted and filled the volume, so
-	// check again right before the format. What was there when this call marked the
-	// partition does not come from a format.
-	again := v.content
-	if !before.marked {
-		again = func(id string) (string, error) {
-			fs, _, err := v.found(id)
-			return fs, err
-		}
-	}
-	if fs, err = again(t.volume); err != nil {
-		return true, err
-	}
-	if done, err := v.formatted(t.volume, fs); err != nil || done {
-		return true, cmp.Or(err, v.unmark(t.volume, t.name))
-	}
-	t.begun = true
-	err = v.host.Node.API.Format(t.volume, win32.FormatOptions{FileSystem: ntfs, Quick: true, Direct: t.direct})
-	if err != nil {
-		return false, err
-	}
-	if err := v.verify(t.volume); err != nil {
-		return true, err
-	}
-	// As long as the mark is there, the next FormatVolume does all of this again.
-	if err := v.openToUsers(t.volume); err != nil {
-		return true, err
-	}
-	return true, v.unmark(t.volume, t.name)
+// refusal is an error of Windows' format. Other errors end FormatVolume.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+func refused(err error, codes ...win32.Errno) bool {
+	var r refusal
+	return errors.As(err, &r) && win32.IsCode(r.error, codes...)
 }
 
-// next decides whether to try again after Windows' error, and after which pause. It updates
-// the cache of WMI's storage provider if the provider does not know the volume, and turns to
-// formatting without WMI if that does not help.
-func (t *formatTries) next(err error) (pause time.Duration, again bool) {
-	now := t.api.host.Node.Clock.Now()
+// format formats the volume through WMI, and without it if WMI does not know the volume.
+func (v volumeAPI) format(volumeID string) error {
+	err := v.throughWMI(volumeID)
+	if refused(err, win32.ERROR_NOT_READY, win32.ERROR_INVALID_PARAMETER, win32.ERROR_SERVICE_DISABLED) {
+		v.host.Node.Log.Warn("Formatting without WMI", "volume", volumeID, "err", err)
+		wmi := err
+		if err = v.unlessInUse(volumeID, true); refused(err, win32.ERROR_NOT_SUPPORTED) {
+			err = refusal{hosterr.TextWithHint(hosterr.ErrUnavailable, hintNoFormat, "WMI: %w; without WMI: %w", wmi, err)}
+		}
+	}
+	if err == nil || v.leftNothing(volumeID) {
+		storage.FormatEnds(v.host.Node, volumeID)
+	}
+	if errors.As(err, new(refusal)) {
+		return hosterr.Wrap("make an NTFS file system", "", storage.Gone(err))
+	}
+	return err
+}
+
+// leftNothing reports whether there is nothing to finish after a format of this process failed.
+func (v volumeAPI) leftNothing(volumeID string) bool {
+	if begun, err := storage.FormatBegun(v.host.Ctx, v.host.Node, volumeID); err != nil || !begun {
+		return false
+	}
+	_, _, err := v.content(volumeID)
+	return err == nil
+}
+
+// throughWMI formats the volume through WMI. The storage provider of WMI may not know a new
+// volume, or say that a parameter is invalid, before its cache is updated.
+func (v volumeAPI) throughWMI(volumeID string) error {
+	err := v.unlessInUse(volumeID, false)
+	if !refused(err, win32.ERROR_NOT_READY, win32.ERROR_INVALID_PARAMETER) {
+		return err
+	}
+	return v.host.Poll(node.Pace{Pause: 20 * time.Millisecond, Longest: 2 * time.Second, Limit: unknownLimit}, func() (bool, error) {
+		storage.UpdateCache(v.host.Ctx, v.host.Node) // the next try shows whether it helped
+		err := v.unlessInUse(volumeID, false)
+		return !refused(err, win32.ERROR_NOT_READY), err
+	})
+}
+
+// unlessInUse formats the volume. Other programs may have a new volume open for a moment.
+func (v volumeAPI) unlessInUse(volumeID string, direct bool) error {
+	inUse := []win32.Errno{win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_BUSY}
+	if direct {
+		inUse = append(inUse, win32.ERROR_NOT_READY)
+	}
+	return v.host.Poll(node.Pace{Pause: pauseInUse, Tries: maxInUse}, func() (bool, error) {
+		err := v.formatOnce(volumeID, direct)
+		return !refused(err, inUse...), err
+	})
+}
+
+// formatOnce formats the volume unless it has an empty NTFS file system. The last try may have
+// made that although it failed.
+func (v volumeAPI) formatOnce(volumeID string, direct bool) error {
+	if err := storage.EnsureOnline(v.host.Ctx, v.host.Node, volumeID); err != nil {
+		return err
+	}
+	if done, err := v.formatted(volumeID); done || err != nil {
+		return err
+	}
+	disk, at, err := v.formattable(volumeID)
+	if err != nil {
+		return err
+	}
+	// In the meantime another program may have formatted and filled the volume.
+	if done, err := v.formatted(volumeID); done || err != nil {
+		disk.Close()
+		return err
+	}
+	storage.FormatBegins(v.host.Node, volumeID, disk, at)
+	if err := v.host.Node.API.Format(volumeID, win32.FormatOptions{FileSystem: ntfs, Quick: true, Direct: direct}); err != nil {
+		return refusal{err}
+	}
+	fs, err := v.fileSystem(volumeID)
+	if err == nil && fs != ntfs {
+		err = hosterr.Text(hosterr.ErrUnavailable, "the format succeeded, but Windows finds the file system %q instead of NTFS", fs)
+	}
+	if err != nil {
+		return err
+	}
+	return storage.LetUsersModify(v.host.Ctx, v.host.Node, volumeID, true)
+}
+
+// formatted reports whether the volume has an empty NTFS file system. Content that is not to be
+// formatted is an error.
+func (v volumeAPI) formatted(volumeID string) (bool, error) {
+	fs, err := v.look(volumeID)
 	switch {
-	case t.direct && win32.IsCode(err, win32.ERROR_NOT_SUPPORTED):
-		return 0, false
-	case !t.direct && win32.IsCode(err, win32.ERROR_SERVICE_DISABLED):
-		return 0, t.turn(err)
-	case !t.direct && win32.IsCode(err, win32.ERROR_INVALID_PARAMETER):
-		if t.refused {
-			return 0, t.turn(err)
-		}
-		t.refused = true
-		t.update()
-		return 0, true
-	case !t.direct && win32.IsCode(err, win32.ERROR_NOT_READY):
-		if t.unknown.IsZero() {
-			t.unknown = now
-		} else if now.Sub(t.unknown) >= unknownLimit {
-			return 0, t.turn(err)
-		} else if t.pause == 0 {
-			t.pause = firstPause
-		} else {
-			t.pause = min(2*t.pause, longestPause)
-		}
-		t.update()
-		return t.pause, true
-	// Other programs may have a new volume open for a moment.
-	case win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY):
-		t.inUse++
-		return pauseInUse, t.inUse < maxInUse
+	case err != nil || fs == "":
+		return false, err
+	case fs != ntfs:
+		return false, hosterr.Text(hosterr.ErrFailedPrecondition, "it already has a file system (%s), so it was not formatted", v.behind(volumeID, fs))
 	}
-	return 0, false
-}
-
-// turn goes on without WMI.
-func (t *formatTries) turn(why error) bool {
-	t.direct, t.wmi = true, why
-	t.api.host.Node.Log.Warn("Formatting without WMI", "volume", t.volume, "err", why)
-	return true
-}
-
-// update updates the cache of WMI's storage provider. The next try shows whether it helped.
-func (t *formatTries) update() { storage.UpdateCache(t.api.host.Ctx, t.api.host.Node) }
-
-// error returns the error of the last try.
-func (t *formatTries) error(err error) error {
-	if t.direct && win32.IsCode(err, win32.ERROR_NOT_SUPPORTED) {
-		return hosterr.WithHint("make an NTFS file system", "", hosterr.Text(hosterr.ErrUnavailable, "WMI: %w; without WMI: %w", t.wmi, err), hintNoFormat)
-	}
-	return hosterr.Wrap("make an NTFS file system", "", storage.Gone(err))
-}
-
-// formatted reports whether the volume, which has file system fs, has an empty NTFS file
-// system. Other content is an error.
-func (v volumeAPI) formatted(volumeID, fs string) (bool, error) {
-	switch fs {
-	case "":
+	name, err := storage.FirstName(v.host.Ctx, v.host.Node, volumeID)
+	switch {
+	case corrupt(err):
+		return false, damaged("list the root directory", err)
+	case err != nil:
+		return false, mayStillRun("list the root directory", err)
+	case name == "":
+		return true, storage.LetUsersModify(v.host.Ctx, v.host.Node, volumeID, false)
+	case v.host.Node.FormatExisting:
+		if err := v.unshared(volumeID); err != nil {
+			return false, err
+		}
+		v.host.Node.Log.Warn("Formatting an NTFS volume that is not empty", "volume", volumeID, "contains", name)
 		return false, nil
-	case ntfs:
-		name, err := storage.FirstName(v.host.Ctx, v.host.Node, volumeID)
-		if err != nil || name == "" {
-			return err == nil, err
-		}
-		if v.host.Node.FormatExisting {
-			if err := v.unshared(volumeID); err != nil {
-				return false, err
-			}
-			v.host.Node.Log.Warn("Formatting an NTFS volume that is not empty", "volume", volumeID, "contains", name)
-			return false, nil
-		}
-		return false, hosterr.TextWithHint(hosterr.ErrFailedPrecondition,
-			"if the data may be lost, as with the local static provisioner, empty the volume first or start csi-proxy with -format-existing=ntfs",
-			"it has an NTFS file system that is not empty (it contains %q), so it was not formatted", name)
 	}
-	return false, hosterr.Text(hosterr.ErrFailedPrecondition, "it already has a file system (%s), so it was not formatted", v.behind(volumeID, fs))
+	return false, hosterr.TextWithHint(hosterr.ErrFailedPrecondition,
+		"if the data may be lost, as with the local static provisioner, empty the volume first or start csi-proxy with -format-existing=ntfs",
+		"it has an NTFS file system that is not empty (it contains %q), so it was not formatted", name)
 }
 
 // behind returns the name of a file system for an error. Where Windows has no BitLocker, it
@@ -371,98 +299,32 @@ func (v volumeAPI) behind(volumeID, fs string) string {
 	return fs
 }
 
-// marking is the state of a partition before FormatVolume marked it.
-type marking struct {
-	name   string // without the mark
-	marked bool
-}
-
-// formattable returns an error if the volume is not a basic data partition, or if its
-// disk must not be changed. If mark is set, it marks the partition, which is known to be
-// empty. If Windows does not rename it, that is logged: then a format that is cut off looks
-// like damage afterwards, as on an MBR disk.
-func (v volumeAPI) formattable(volumeID string, mark bool) (marking, error) {
+// formattable returns the open disk of the volume and its place there. It is an error if the
+// volume is not a basic data partition, or if its disk must not be changed.
+func (v volumeAPI) formattable(volumeID string) (*storage.Disk, win32.Extent, error) {
 	at, err := v.place(volumeID)
 	if err != nil {
-		return marking{}, err
+		return nil, at, err
 	}
-	disk, err := v.openDiskOf(volumeID, at, storage.ReadWrite)
+	disk, err := v.openDiskOf(volumeID, at, storage.Query)
 	if err != nil {
-		return marking{}, err
+		return nil, at, err
 	}
-	defer disk.Close()
 	l, err := disk.Layout(v.host.Ctx)
+	if err == nil {
+		_, err = basicData(l, at)
+	}
+	if err == nil {
+		err = storage.Guard(v.host.Ctx, disk, l)
+	}
+	if err == nil {
+		err = disk.Writable(v.host.Ctx, at.Disk)
+	}
 	if err != nil {
-		return marking{}, err
+		disk.Close()
+		return nil, at, err
 	}
-	p, err := basicData(l, at)
-	if err != nil {
-		return marking{}, err
-	}
-	if err := storage.Guard(v.host.Ctx, disk, l); err != nil {
-		return marking{}, err
-	}
-	if err := disk.Writable(v.host.Ctx, at.Disk); err != nil {
-		return marking{}, err
-	}
-	if !mark {
-		return marking{name: p.Name, marked: storage.Marked(p)}, nil
-	}
-	name, err := disk.Mark(v.host.Ctx, at.Disk, p)
-	if err != nil && !v.endsFormat(err) {
-		v.host.Node.Log.Warn("Formatting a partition without a mark", "volume", volumeID, "err", err)
-		err = nil
-	}
-	return marking{name: name, marked: storage.Marked(p)}, err
-}
-
-// endsFormat reports whether a volume cannot be formatted because of the error of its mark:
-// its disk is gone or cannot be written, another program changes the table, or the request
-// has ended.
-func (v volumeAPI) endsFormat(err error) bool {
-	return v.host.Ctx.Err() != nil || errors.Is(storage.Gone(err), hosterr.ErrNotFound) || errors.Is(err, hosterr.ErrUnavailable) ||
-		win32.IsCode(err, win32.ERROR_WRITE_PROTECT)
-}
-
-// marked reports whether the volume's partition has the mark of a format that has not ended.
-func (v volumeAPI) marked(volumeID string) (bool, error) {
-	marked := false
-	err := v.partitionOf(volumeID, storage.Query, func(_ *storage.Disk, _ uint32, p win32.Partition) error {
-		marked = storage.Marked(p)
-		return nil
-	})
-	return marked, err
-}
-
-// unmark takes the mark of a format off the volume's partition, which gets this name, or if
-// that is "" what stands behind the mark.
-func (v volumeAPI) unmark(volumeID, name string) error {
-	return v.partitionOf(volumeID, storage.ReadWrite, func(disk *storage.Disk, number uint32, p win32.Partition) error {
-		return disk.Unmark(v.host.Ctx, number, p, name)
-	})
-}
-
-// partitionOf calls do with the partition of a basic volume and its open disk. It does
-// nothing for a volume of another kind, which has no mark.
-func (v volumeAPI) partitionOf(volumeID string, access uint32, do func(disk *storage.Disk, number uint32, p win32.Partition) error) error {
-	es, err := v.anyExtents(volumeID)
-	if err != nil || len(es) != 1 {
-		return err
-	}
-	disk, err := v.openDiskOf(volumeID, es[0], access)
-	if err != nil {
-		return err
-	}
-	defer disk.Close()
-	l, err := disk.Layout(v.host.Ctx)
-	if err != nil {
-		return err
-	}
-	p, ok := storage.At(l, es[0].Offset)
-	if !ok {
-		return nil
-	}
-	return do(disk, es[0].Disk, p)
+	return disk, at, nil
 }
 
 // place returns the only extent of a basic volume.
@@ -506,24 +368,6 @@ func basicData(l win32.Layout, at win32.Extent) (win32.Partition, error) {
 		return p, hosterr.Text(hosterr.ErrFailedPrecondition, "partition %d of disk %d is not a basic data partition, so it was not changed", p.Number, at.Disk)
 	}
 	return p, nil
-}
-
-// verify returns an error if the volume does not have the new file system.
-func (v volumeAPI) verify(volumeID string) error {
-	fs, err := v.fileSystem(volumeID)
-	if err == nil && fs != ntfs {
-		err = hosterr.Text(hosterr.ErrUnavailable, "the format succeeded, but Windows finds the file system %q instead of NTFS", fs)
-	}
-	return err
-}
-
-// openToUsers lets the group Users change everything on a volume that was just formatted, if
-// that was chosen.
-func (v volumeAPI) openToUsers(volumeID string) error {
-	if !v.host.Node.UsersModify {
-		return nil
-	}
-	return storage.LetUsersModify(v.host.Ctx, v.host.Node, volumeID)
 }
 
 // GetVolumeStats implements [HostAPI].

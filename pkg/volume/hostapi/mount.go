@@ -10,10 +10,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// MountVolume implements [HostAPI]. It refuses volumes that Windows needs. It takes the mark
-// of a format off the volume's partition first, and fails if it cannot, because a marked
-// partition may be formatted again. One that cannot be written cannot be formatted either,
-// and is mounted with its mark.
+// MountVolume implements [HostAPI]. It refuses volumes that Windows needs.
 func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	if err := v.usable(volumeID); err != nil {
 		return err
@@ -25,29 +22,13 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	if err := storage.GuardVolume(v.host.Ctx, v.host.Node, extents); err != nil {
 		return err
 	}
-	marked := false
-	err = v.partitionOf(volumeID, storage.Query, func(disk *storage.Disk, number uint32, p win32.Partition) error {
-		marked = storage.Marked(p)
-		err := disk.Writable(v.host.Ctx, number)
-		if v.host.Node.KeepReadOnly && errors.Is(err, hosterr.ErrFailedPrecondition) {
-			v.host.Node.Log.Warn("Mounting a volume of a read-only disk", "volume", volumeID, "err", err)
-			err = nil
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if marked {
-		v.host.Node.Log.Warn("Mounting a volume whose format was not reported as finished", "volume", volumeID)
-		err := v.unmark(volumeID, "")
-		if win32.IsCode(err, win32.ERROR_WRITE_PROTECT) {
-			v.host.Node.Log.Warn("Mounting a volume with the mark of a format, which cannot be written", "volume", volumeID, "err", err)
-			err = nil
-		}
-		if err != nil {
+	if len(extents) == 1 {
+		if err := v.writable(volumeID, extents[0]); err != nil {
 			return err
 		}
+	}
+	if err := v.repairRights(volumeID); err != nil {
+		return err
 	}
 	// SetVolumeMountPoint takes a path. The directory's parent is held, so that the path
 	// cannot lead elsewhere; the directory itself cannot be, because Windows opens it.
@@ -62,6 +43,7 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	if err := v.host.Ctx.Err(); err != nil {
 		return err
 	}
+	storage.FormatEnds(v.host.Node, volumeID) // from now on, what is on it may be a pod's
 	err = storage.Retry(v.host.Ctx, v.host.Node, func() error { return v.host.Node.API.SetMountPoint(root(held.Path), volumeID) })
 	if win32.IsCode(err, win32.ERROR_DIR_NOT_EMPTY) {
 		// Windows returns this error for a directory with content, and also for one that
@@ -75,6 +57,38 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 		err = v.mountedOn(held, volumeID)
 	}
 	return hosterr.Wrap("set mount point", hosterr.Quote(held.Path), err)
+}
+
+// writable returns an error if the disk of a volume is read-only, unless that is the
+// administrator's choice.
+func (v volumeAPI) writable(volumeID string, at win32.Extent) error {
+	disk, err := v.openDiskOf(volumeID, at, storage.Query)
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+	err = disk.Writable(v.host.Ctx, at.Disk)
+	if v.host.Node.KeepReadOnly && errors.Is(err, hosterr.ErrFailedPrecondition) {
+		v.host.Node.Log.Warn("Mounting a volume of a read-only disk", "volume", volumeID, "err", err)
+		return nil
+	}
+	return err
+}
+
+// repairRights sets the rights of an empty NTFS volume, if the process that formatted it
+// ended before it could.
+func (v volumeAPI) repairRights(volumeID string) error {
+	if !v.host.Node.UsersModify {
+		return nil
+	}
+	if fs, err := v.fileSystem(volumeID); err != nil || fs != ntfs {
+		return v.host.Ctx.Err() // another volume is mounted as it is
+	}
+	err := storage.LetUsersModify(v.host.Ctx, v.host.Node, volumeID, false)
+	if win32.IsCode(err, win32.ERROR_WRITE_PROTECT) {
+		return nil // a copy, or one of many readers
+	}
+	return err
 }
 
 // mountedOn returns an error if another directory took the path of held before the volume

@@ -25,7 +25,7 @@ func (v volumeAPI) ResizeVolume(volumeID string, sizeBytes int64) error {
 		return err
 	}
 	r := resize{v: v, volumeID: volumeID, at: at, want: uint64(sizeBytes)}
-	if r.fs, err = v.content(volumeID); err != nil {
+	if r.fs, err = v.look(volumeID); err != nil {
 		return err
 	}
 	done, err := r.satisfied()
@@ -181,17 +181,10 @@ func outdated(err error) bool {
 func (r resize) growOnce(disk *storage.Disk, length, size uint64, sector uint32) error {
 	// Windows may move the end of the table by itself, so a refusal counts only if the
 	// partition does not grow either.
-	moved := disk.MoveEnd(r.v.host.Ctx, r.at.Disk, size, sector)
+	moved := disk.MoveEnd(r.v.host.Ctx, size, sector)
 	if moved != nil && !outdated(moved) {
 		return moved
 	}
-	// MountVolume and FormatVolume of another partition write the whole table, and would
-	// write back the old length of this one.
-	unlock, err := storage.LockTable(r.v.host.Ctx, r.v.host.Node, r.at.Disk)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	l, err := disk.Layout(r.v.host.Ctx)
 	if err != nil {
 		return err

@@ -1,0 +1,122 @@
+package storage
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
+
+// formats are the formats that this process began and that have not ended well, by the ID
+// of their volume. What such a format leaves is its own, because the volume could be formatted
+// before. So this process may finish it. Later, and on another node, the same bytes are data
+// that is damaged.
+type formats struct {
+	mu  sync.Mutex
+	all map[string]*begun
+}
+
+type begun struct {
+	mu   sync.Mutex // a disk that does not answer keeps others from this record only
+	disk *Disk      // as long as it is open, no other disk gets its number; nil at the end
+	at   win32.Extent
+}
+
+func formatsOf(n *node.Node) *formats {
+	return node.Shared(n, "formats", func() *formats { return &formats{all: map[string]*begun{}} })
+}
+
+// FormatBegins notes that the volume at this place of an open disk is being formatted. It
+// takes over the disk, and closes it when the format ends: Windows may not let go of a
+// disk that is open.
+func FormatBegins(n *node.Node, id string, disk *Disk, at win32.Extent) {
+	FormatEnds(n, id)
+	f := formatsOf(n)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all[strings.ToLower(id)] = &begun{disk: disk, at: at}
+}
+
+// FormatBegun reports whether this process began to format the volume, whose disk was there
+// since, is online, and which is mounted in no folder.
+func FormatBegun(ctx context.Context, n *node.Node, id string) (bool, error) {
+	f := formatsOf(n)
+	f.mu.Lock()
+	b := f.all[strings.ToLower(id)]
+	f.mu.Unlock()
+	if b == nil {
+		return false, nil
+	}
+	lasts := b.lasts(ctx, n, id)
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if !lasts {
+		FormatEnds(n, id)
+	}
+	return lasts, nil
+}
+
+// lasts reports whether the volume is still what it was when its format began.
+func (b *begun) lasts(ctx context.Context, n *node.Node, id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.disk == nil {
+		return false
+	}
+	attrs, err := b.disk.WithoutRetry().Attributes(ctx)
+	if err != nil || attrs&win32.DISK_ATTRIBUTE_OFFLINE != 0 {
+		return false
+	}
+	es, _, err := Locate(ctx, n, id)
+	if err != nil || len(es) != 1 || es[0].Disk != b.at.Disk || es[0].Offset != b.at.Offset {
+		return false
+	}
+	folders, err := MountFolders(n, id)
+	return err == nil && len(folders) == 0
+}
+
+// FormatEnds forgets the format of a volume, which has succeeded or is about to be mounted.
+func FormatEnds(n *node.Node, id string) {
+	endFormats(n, func(of string, _ *begun) bool { return of == strings.ToLower(id) })
+}
+
+// FormatsEnd forgets the formats of a disk that is about to go.
+func FormatsEnd(n *node.Node, disk uint32) {
+	endFormats(n, func(_ string, b *begun) bool { return b.at.Disk == disk })
+}
+
+func endFormats(n *node.Node, which func(id string, b *begun) bool) {
+	var ended []*begun
+	f := formatsOf(n)
+	f.mu.Lock()
+	for id, b := range f.all {
+		if which(id, b) {
+			delete(f.all, id)
+			ended = append(ended, b)
+		}
+	}
+	f.mu.Unlock()
+	for _, b := range ended {
+		b.mu.Lock()
+		b.disk.Close()
+		b.disk = nil
+		b.mu.Unlock()
+	}
+}
+
+// forgetLostFormats forgets the formats of disks that are gone.
+func forgetLostFormats(ctx context.Context, n *node.Node) {
+	f := formatsOf(n)
+	f.mu.Lock()
+	var ids []string
+	for id := range f.all {
+		ids = append(ids, id)
+	}
+	f.mu.Unlock()
+	for _, id := range ids {
+		FormatBegun(ctx, n, id)
+	}
+}
