@@ -23,9 +23,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
-const incidentsPage = "../../docs/incidents.md"
+const incidentsPage = "../../docs/troubleshooting.md"
 
-// incident is a section of docs/incidents.md.
+// incident is a section of docs/troubleshooting.md.
 type incident struct {
 	heading  string
 	commands []incidentCommand
@@ -37,17 +37,22 @@ type incidentCommand struct {
 	want []string
 }
 
-// incidents returns the sections of docs/incidents.md.
+// incidents returns the sections of docs/troubleshooting.md with commands and their output.
 func incidents() ([]incident, error) {
 	page, err := os.ReadFile(incidentsPage)
 	if err != nil {
 		return nil, err
 	}
 	var all []incident
+	_, text, found := strings.Cut(string(page), "\n## By the text of the event\n")
+	if !found {
+		return nil, fmt.Errorf("%s has no section about events", incidentsPage)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
 	inBlock := false
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
-		heading, isHeading := strings.CutPrefix(line, "## ")
+		heading, isHeading := strings.CutPrefix(line, "### ")
 		command, isCommand := strings.CutPrefix(line, "$ ")
 		switch {
 		case isHeading:
@@ -70,7 +75,7 @@ func incidents() ([]incident, error) {
 	return all, nil
 }
 
-// findIncident returns the section of docs/incidents.md with a heading.
+// findIncident returns the section of docs/troubleshooting.md with a heading.
 func findIncident(ts *testscript.TestScript, heading string) incident {
 	all, err := incidents()
 	ts.Check(err)

@@ -32,7 +32,7 @@
 //
 //	disk/v1beta1 SetDiskState: version v1beta1 of the disk API, the newest that is served, does not have this method
 //
-// docs/apis/README.md shows which version has which method; in older ones some have
+// docs/api.md shows which version has which method; in older ones some have
 // other names, which this package knows. Before volume v1beta3, ListVolumesOnDisk
 // cannot be asked about one partition.
 //
