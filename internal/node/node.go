@@ -25,6 +25,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/fmifs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 )
 
 // Node is one Windows node. Its fields are set before first use and do not change
@@ -41,34 +42,8 @@ type Node struct {
 	// Steps has what the calls of API did, if that is kept.
 	Steps *inflight.Steps
 
-	// WorkingDirs, if not empty, are the only directories below which paths may
-	// resolve; winfs checks this on open handles. Empty means anywhere, which a
-	// driver in process uses.
-	WorkingDirs []string
-
-	// AllowedServices, if not nil, are the only services that may be started or
-	// stopped, including dependent services that have to stop first. nil means
-	// all, which a driver in process uses.
-	AllowedServices []string
-
-	// FormatExisting lets FormatVolume format an NTFS file system that holds data.
-	FormatExisting bool
-
-	// UsersModify lets the group Users change everything on volumes that FormatVolume
-	// formats.
-	UsersModify bool
-
-	// ProtectedDirs are directories whose disks are not partitioned, formatted, resized or
-	// taken offline, besides the WorkingDirs and what Windows needs.
-	ProtectedDirs []string
-
-	// KeepReadOnly keeps SetDiskState from making a disk writable that is offline and
-	// read-only.
-	KeepReadOnly bool
-
-	// OverwriteUnknown lets PartitionDisk and FormatVolume overwrite content of which
-	// no kind is known, as if the disk or volume were blank.
-	OverwriteUnknown bool
+	// Rules are what the services of this process may do on the node.
+	rules.Rules
 
 	Locks Locks
 
@@ -101,7 +76,7 @@ type Clock interface {
 // New returns a node over api with the system's clock and randomness and the
 // default logger.
 func New(api win32.API) *Node {
-	return &Node{API: api, Clock: SystemClock{}, Rand: rand.Reader, Log: slog.Default(), ProtectedDirs: kubernetesDirs(), Locks: Locks{
+	return &Node{API: api, Clock: SystemClock{}, Rand: rand.Reader, Log: slog.Default(), Locks: Locks{
 		Paths: keymutex.Set{Kind: "path"}, Shares: keymutex.Set{Kind: "share"}, Volumes: keymutex.Set{Kind: "volume"}, Disks: keymutex.Set{Kind: "disk"},
 		Services: keymutex.Set{Kind: "service"}, Portals: keymutex.Set{Kind: "portal"}, Targets: keymutex.Set{Kind: "target"},
 	}}
@@ -119,12 +94,6 @@ func (n *Node) Trace(counts *win32.Counts) {
 			n.Steps.Add(inflight.Step{Call: c.Name, Code: c.Code, Object: c.Path, Err: err})
 		}
 	})
-}
-
-// kubernetesDirs are where the kubelet and the container runtimes keep their data unless
-// they are configured otherwise.
-func kubernetesDirs() []string {
-	return []string{`C:\var\lib\kubelet`, `C:\ProgramData\containerd`, `C:\ProgramData\docker`}
 }
 
 // SystemClock is the time of the system.

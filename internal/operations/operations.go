@@ -48,7 +48,7 @@ type World struct {
 // number, and the directory dir, which they make and remove.
 func New(api win32.API, number uint32, dir string) (*World, error) {
 	w := &World{calls: map[string]bool{}, number: number, dir: dir}
-	s, err := services.Open(node.New(win32.Observe(api, w.record)), services.Options{})
+	s, err := services.Open(node.New(win32.Observe(api, w.record)))
 	if err != nil {
 		return nil, err
 	}

@@ -29,18 +29,8 @@ type Services struct {
 	Volume     *volume.Volume
 }
 
-// Options are the choices that a process makes for its services. What they may
-// do on the node is set on the node: see [node.Node].
-type Options struct {
-	// NoSMBPrivacy lets SMB mappings be made without encryption.
-	NoSMBPrivacy bool
-	// AcceptUnverifiedPasswords lets a request use an SMB mapping in use with a
-	// password that the server could not be asked about.
-	AcceptUnverifiedPasswords bool
-}
-
-// Open opens the services on n.
-func Open(n *node.Node, o Options) (*Services, error) {
+// Open opens the services on n, whose rules they keep.
+func Open(n *node.Node) (*Services, error) {
 	s := &Services{}
 	var err error
 	if s.Disk, err = disk.New(diskapi.On(n)); err != nil {
@@ -52,7 +42,7 @@ func Open(n *node.Node, o Options) (*Services, error) {
 	if s.ISCSI, err = iscsi.New(iscsiapi.On(n)); err != nil {
 		return nil, err
 	}
-	if s.SMB, err = smb.New(smbapi.On(n).RequirePrivacy(!o.NoSMBPrivacy).AcceptUnverifiedPasswords(o.AcceptUnverifiedPasswords), s.Filesystem); err != nil {
+	if s.SMB, err = smb.New(smbapi.On(n), s.Filesystem); err != nil {
 		return nil, err
 	}
 	if s.System, err = system.New(systemapi.On(n)); err != nil {

@@ -176,11 +176,15 @@ func neededPlaces(n *node.Node) ([]place, error) {
 			}
 		}
 	}
-	for _, dir := range slices.Concat(n.WorkingDirs, n.ProtectedDirs) {
+	for _, dir := range slices.Concat(n.WorkingDirs, kubernetesDirs[:], n.ProtectedDirs) {
 		add(dir, "holds the directory "+dir)
 	}
 	return places, failed
 }
+
+// kubernetesDirs are where the kubelet and the container runtimes keep their data unless
+// they are configured otherwise.
+var kubernetesDirs = [...]string{`C:\var\lib\kubelet`, `C:\ProgramData\containerd`, `C:\ProgramData\docker`}
 
 // noVolume reports whether err means that a path is on no volume of a disk: its drive does
 // not exist, or is a network drive.

@@ -6,7 +6,6 @@ import "github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 type (
 	Config        = nodespec.Config
 	Windows       = nodespec.Windows
-	Rules         = nodespec.Rules
 	Disk          = nodespec.Disk
 	Partition     = nodespec.Partition
 	Bytes         = nodespec.Bytes

@@ -18,6 +18,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
@@ -451,7 +452,7 @@ func TestNewProcessIsIndependent(t *testing.T) {
 		return err
 	}
 	must(t, stage(n.SMB(), "secret"))
-	p, err := n.NewProcess(simnode.Rules{WorkingDirs: []string{`C:\var\lib\kubelet`}})
+	p, err := n.NewProcess(rules.Rules{WorkingDirs: []string{`C:\var\lib\kubelet`}})
 	must(t, err)
 	must(t, stage(p.SMB(), "secret"))
 	if _, err := p.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\elsewhere`}); !errors.Is(err, hosterr.ErrPermissionDenied) {

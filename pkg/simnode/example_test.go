@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
@@ -213,7 +214,7 @@ func ExampleNode_NewProcess() {
 	if _, err := n.Disk().PartitionDisk(context.Background(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
 		log.Fatal(err)
 	}
-	restarted, err := n.NewProcess(simnode.Rules{})
+	restarted, err := n.NewProcess(rules.Rules{})
 	if err != nil {
 		log.Fatal(err)
 	}

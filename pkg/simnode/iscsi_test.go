@@ -11,6 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
@@ -75,7 +76,7 @@ func TestDefaultTargetBecomesADisk(t *testing.T) {
 func TestNodeServices(t *testing.T) {
 	n := open(t, simnode.Config{
 		Services: []simnode.Service{{Name: "agent", StartType: "auto"}}, Firmware: simnode.Firmware{SerialNumber: "S-1"},
-		Rules: simnode.Rules{AllowedServices: []string{"agent", "helper"}},
+		Rules: rules.Rules{AllowedServices: []string{"agent", "helper"}},
 	})
 	ctx := t.Context()
 	if err := n.SetService(simnode.Service{Name: "helper", DependsOn: []string{"agent"}}); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -21,20 +22,13 @@ type Process struct{ services *services.Services }
 // NewProcess starts a process on the node. It shares no state and no locks with other
 // processes: as on a real node, a driver in process and a daemon should not use the same
 // disk.
-func (n *Node) NewProcess(rules Rules) (*Process, error) {
+func (n *Node) NewProcess(r rules.Rules) (*Process, error) {
 	host := node.New(win32.Observe(n.emulated, n.hook))
 	host.Log = n.log
 	host.Trace(win32.NewCounts())
 	host.Rand = cmp.Or(n.rand, host.Rand)
-	host.WorkingDirs = rules.WorkingDirs
-	host.AllowedServices = rules.AllowedServices
-	host.FormatExisting = rules.FormatExisting
-	host.OverwriteUnknown = rules.OverwriteUnknown
-	host.KeepReadOnly = rules.KeepReadOnly
-	host.UsersModify = rules.UsersModify
-	host.ProtectedDirs = append(host.ProtectedDirs, rules.ProtectedDirs...)
-
-	s, err := services.Open(host, services.Options{NoSMBPrivacy: rules.NoSMBPrivacy, AcceptUnverifiedPasswords: rules.AcceptUnverifiedPasswords})
+	host.Rules = r
+	s, err := services.Open(host)
 	if err != nil {
 		return nil, err
 	}

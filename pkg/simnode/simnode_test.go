@@ -12,6 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
@@ -185,7 +186,7 @@ func TestVolumeIsKeptInStateDir(t *testing.T) {
 }
 
 func TestWorkingDirsConfinePaths(t *testing.T) {
-	n := open(t, simnode.Config{Rules: simnode.Rules{WorkingDirs: []string{`C:\var\lib\kubelet`}}})
+	n := open(t, simnode.Config{Rules: rules.Rules{WorkingDirs: []string{`C:\var\lib\kubelet`}}})
 	if _, err := n.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\var\lib\kubelet\a`}); err != nil {
 		t.Errorf("Mkdir inside = %v", err)
 	}

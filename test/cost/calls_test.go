@@ -60,7 +60,7 @@ func open(t *testing.T, disks int, change func(*nodespec.Config)) *world {
 	n.Log, w.node = c.Log, n
 	n.WorkingDirs = []string{`C:\var\lib\kubelet`}
 	t.Cleanup(winfs.KeepSystemRoot(n)) // as the daemon does
-	if w.Services, err = services.Open(n, services.Options{}); err != nil {
+	if w.Services, err = services.Open(n); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Filesystem.Mkdir(t.Context(), &filesystem.MkdirRequest{Path: w.deep}); err != nil {

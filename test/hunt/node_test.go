@@ -256,7 +256,7 @@ func (w *world) process(killed chan struct{}) (*process, error) {
 	if planted.node != nil {
 		planted.node(p.node)
 	}
-	p.Services, err = services.Open(p.node, services.Options{})
+	p.Services, err = services.Open(p.node)
 	return p, err
 }
 

@@ -228,7 +228,7 @@ func newForest(t *testing.T, dirs []string) *forest {
 			t.Cleanup(winfs.KeepSystemRoot(n))
 			f.kept = f.m.OpenHandles()
 		}
-		s, err := services.Open(n, services.Options{})
+		s, err := services.Open(n)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/worlds"
@@ -155,7 +156,7 @@ func newCaller(t *testing.T, n *simnode.Node) *caller {
 // restart replaces the program by a new process without state.
 func (c *caller) restart() {
 	var err error
-	c.Process, err = c.n.NewProcess(simnode.Rules{WorkingDirs: []string{kubelet}})
+	c.Process, err = c.n.NewProcess(rules.Rules{WorkingDirs: []string{kubelet}})
 	c.must(err)
 }
 
@@ -234,7 +235,7 @@ func events() []event {
 		{name: "directory becomes a link to Windows", ops: treeOps, kinds: []error{missing, refused, denied, occupied},
 			happen: func(me, other *caller) {
 				other.rmdir(dir+`\a`, true)
-				free, err := me.n.NewProcess(simnode.Rules{})
+				free, err := me.n.NewProcess(rules.Rules{})
 				me.must(err)
 				(&caller{T: me.T, ctx: me.ctx, n: me.n, Process: free}).link(`C:\Windows`, dir+`\a`)
 			}},

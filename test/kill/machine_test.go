@@ -108,7 +108,7 @@ func (m *machine) start(life byte, hook func(*win32.Call) error) (*process, erro
 	n := node.New(win32.Observe(m.Node, hook))
 	n.Log, n.Clock, n.Rand, n.WorkingDirs = quiet, m.clock, random(life+100), []string{kubelet}
 	n.UsersModify = m.users
-	s, err := services.Open(n, services.Options{})
+	s, err := services.Open(n)
 	if err != nil {
 		return nil, err
 	}

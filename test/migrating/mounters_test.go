@@ -11,6 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/negotiate"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
@@ -160,7 +161,7 @@ func TestMountersOfShares(t *testing.T) {
 			return &alpha.Mounter{Disk: n.Disk(), Volume: n.Volume(), Filesystem: n.Filesystem(), SMB: n.SMB()}, nil
 		},
 		"after, in process": func(t *testing.T, n *simnode.Node) (first, restarted shareMounter) {
-			p, err := n.NewProcess(simnode.Rules{})
+			p, err := n.NewProcess(rules.Rules{})
 			must(t, err)
 			return inProcess(n), &mounter.Mounter{Disk: p.Disk(), Volume: p.Volume(), Filesystem: p.Filesystem(), SMB: p.SMB()}
 		},

@@ -25,6 +25,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 )
 
 // The servers that are measured.
@@ -141,16 +142,12 @@ type stubHost struct{}
 func (stubHost) Name() string           { return "stub" }
 func (stubHost) AddFlags(*flag.FlagSet) {}
 
-func (stubHost) Open(rules daemon.Rules) (*daemon.Node, error) {
+func (stubHost) Open(r rules.Rules, counts *win32.Counts) (*daemon.Node, error) {
 	n := node.New(stub{})
-	var counts *win32.Counts
-	if rules.CountCalls {
-		counts = win32.NewCounts()
-	}
 	n.Trace(counts) // as csi-proxy does
-	n.WorkingDirs = rules.WorkingDirs
+	n.Rules = r
 	winfs.KeepSystemRoot(n)
-	s, err := services.Open(n, services.Options{})
+	s, err := services.Open(n)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
@@ -179,7 +180,11 @@ func run(ctx context.Context, p Program, o *options, ready func()) error {
 	if err != nil {
 		return fmt.Errorf("working directories: %w", err)
 	}
-	n, err := p.Host.Open(o.rules())
+	var counts *win32.Counts
+	if o.metricsAddress != "" {
+		counts = win32.NewCounts()
+	}
+	n, err := p.Host.Open(o.hostRules(), counts)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,8 @@ import (
 	filesystemv1 "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 )
 
 var kills = flag.Int("kills", 20, "how many daemons TestKillLosesNoLine kills")
@@ -28,7 +30,7 @@ const crashing = "crashing"
 
 type crashingHost struct{ daemon.Host }
 
-func (crashingHost) Open(daemon.Rules) (*daemon.Node, error) { panic("the test's panic") }
+func (crashingHost) Open(rules.Rules, *win32.Counts) (*daemon.Node, error) { panic("the test's panic") }
 
 // startLogging starts a daemon that logs to a file, in a directory that does not exist yet.
 func startLogging(t *testing.T, args ...string) (p *process, log string) {

@@ -19,31 +19,27 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 )
 
 // options are the parsed command line.
 type options struct {
-	kubeletPath      string
-	workingDirs      []string
-	protectedDirs    []string
-	keepReadOnly     bool
-	usersModify      bool
-	services         []string
-	requirePrivacy   bool
-	formatExisting   bool
-	overwriteUnknown bool
-	anyPassword      bool
-	smb              policy.SMBRules
-	metricsAddress   string
-	pprofAddress     string
-	pipeSDDL         string
-	enabledAPIs      []string
-	readOnly         bool
-	audit            bool
-	adminPipe        bool
-	windowsService   bool
-	log              logs.Options
-	events           *events // nil if the program is no Windows service
+	kubeletPath    string
+	workingDirs    []string
+	services       []string
+	requirePrivacy bool
+	rules          rules.Rules // of the flags that set a field as it is
+	smb            policy.SMBRules
+	metricsAddress string
+	pprofAddress   string
+	pipeSDDL       string
+	enabledAPIs    []string
+	readOnly       bool
+	audit          bool
+	adminPipe      bool
+	windowsService bool
+	log            logs.Options
+	events         *events // nil if the program is no Windows service
 
 	config   string    // the configuration file, or empty
 	settings []setting // of all flags, by name
@@ -87,18 +83,18 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 		}
 		return nil
 	})
-	choice(f, "format-existing", &o.formatExisting, "refuse", "ntfs", "what FormatVolume does with an NTFS file system that holds data: refuse, or `ntfs`, which formats it")
-	list(f, "protected-dir", &o.protectedDirs, "`directory` whose disk is not partitioned, formatted, resized or taken offline, such as that of the container storage; repeatable; those of Windows, of page files, of working directories and of containerd and docker in C:\\ProgramData are protected always", func(dir string) error {
+	choice(f, "format-existing", &o.rules.FormatExisting, "refuse", "ntfs", "what FormatVolume does with an NTFS file system that holds data: refuse, or `ntfs`, which formats it")
+	list(f, "protected-dir", &o.rules.ProtectedDirs, "`directory` whose disk is not partitioned, formatted, resized or taken offline, such as that of the container storage; repeatable; those of Windows, of page files, of working directories and of containerd and docker in C:\\ProgramData are protected always", func(dir string) error {
 		if strings.TrimSpace(dir) == "" {
 			return errors.New("want a directory")
 		}
 		return nil
 	})
-	choice(f, "read-only-disks", &o.keepReadOnly, "writable", "keep", "what SetDiskState does with a disk that is offline and read-only when it takes it online: writable, which makes it so if its storage can be written, or `keep`")
-	choice(f, "unknown-content", &o.overwriteUnknown, "refuse", "overwrite", "what PartitionDisk and FormatVolume do with a disk or volume that is not blank and has no known content: refuse, or `overwrite`")
-	choice(f, "volume-root-access", &o.usersModify, "windows", "users-modify", "who may change what on a volume that FormatVolume formats: windows, which leaves the rights that Windows gives, or `users-modify`, with which the group Users, and so ordinary containers, may change everything")
+	choice(f, "read-only-disks", &o.rules.KeepReadOnly, "writable", "keep", "what SetDiskState does with a disk that is offline and read-only when it takes it online: writable, which makes it so if its storage can be written, or `keep`")
+	choice(f, "unknown-content", &o.rules.OverwriteUnknown, "refuse", "overwrite", "what PartitionDisk and FormatVolume do with a disk or volume that is not blank and has no known content: refuse, or `overwrite`")
+	choice(f, "volume-root-access", &o.rules.UsersModify, "windows", "users-modify", "who may change what on a volume that FormatVolume formats: windows, which leaves the rights that Windows gives, or `users-modify`, with which the group Users, and so ordinary containers, may change everything")
 	f.BoolVar(&o.requirePrivacy, "require-privacy", true, "encrypt new SMB mappings")
-	f.BoolVar(&o.anyPassword, "smb-accept-unverified-passwords", false, "let requests use an SMB mapping in use with another or unknown password, if the server cannot verify the password of the request")
+	f.BoolVar(&o.rules.AcceptUnverifiedPasswords, "smb-accept-unverified-passwords", false, "let requests use an SMB mapping in use with another or unknown password, if the server cannot verify the password of the request")
 	f.BoolVar(&o.smb.AllowLoopback, "smb-allow-loopback", false, "allow SMB mappings of shares of this node, through which links can lead to any directory")
 	f.BoolVar(&o.smb.AllowAdminShares, "smb-allow-admin-shares", false, "allow SMB mappings of administrative shares such as C$, ADMIN$ and IPC$")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", "", "`host:port` on which to serve metrics; default: no metrics")
@@ -258,10 +254,10 @@ func (o *options) apis() []string {
 // allowedServices returns the services that may be started and stopped.
 func (o *options) allowedServices() []string { return append(policy.DefaultServices(), o.services...) }
 
-// rules returns the rules for the host.
-func (o *options) rules() Rules {
-	return Rules{
-		WorkingDirs: o.allWorkingDirs(), AllowedServices: o.allowedServices(), FormatExisting: o.formatExisting, OverwriteUnknown: o.overwriteUnknown, ProtectedDirs: o.protectedDirs, KeepReadOnly: o.keepReadOnly, UsersModify: o.usersModify,
-		RequirePrivacy: o.requirePrivacy, AcceptUnverifiedPasswords: o.anyPassword, AllowLoopback: o.smb.AllowLoopback, CountCalls: o.metricsAddress != "",
-	}
+// hostRules returns the rules that the services of the host keep.
+func (o *options) hostRules() rules.Rules {
+	r := o.rules
+	r.WorkingDirs, r.AllowedServices = o.allWorkingDirs(), o.allowedServices()
+	r.NoSMBPrivacy = !o.requirePrivacy
+	return r
 }

@@ -12,6 +12,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/logs"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 )
 
 // noHost is a host with a flag that accepts no value.
@@ -23,7 +25,9 @@ func (noHost) AddFlags(f *flag.FlagSet) {
 	f.Func("of-the-host", "", func(string) error { return errors.New("want none") })
 }
 
-func (noHost) Open(Rules) (*Node, error) { return nil, errors.New("there is no node") }
+func (noHost) Open(rules.Rules, *win32.Counts) (*Node, error) {
+	return nil, errors.New("there is no node")
+}
 
 func testProgram() Program { return Program{Name: "csi-proxy-test", Version: "test", Host: noHost{}} }
 

@@ -10,10 +10,12 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -37,37 +39,9 @@ type Host interface {
 	Name() string
 	// AddFlags adds the flags of this host.
 	AddFlags(*flag.FlagSet)
-	// Open opens the node, after the flags were parsed.
-	Open(Rules) (*Node, error)
-}
-
-// Rules are the rules from the command line that a host must enforce.
-type Rules struct {
-	// WorkingDirs are the only directories that contain allowed paths.
-	WorkingDirs []string
-	// AllowedServices are the only services that may be started and stopped.
-	AllowedServices []string
-	// FormatExisting lets FormatVolume format an NTFS file system that holds data.
-	FormatExisting bool
-	// UsersModify lets the group Users change everything on volumes that FormatVolume
-	// formats.
-	UsersModify bool
-	// KeepReadOnly keeps SetDiskState from making an offline, read-only disk writable.
-	KeepReadOnly bool
-	// ProtectedDirs are directories whose disks are not changed, besides those that the
-	// node needs.
-	ProtectedDirs []string
-	// OverwriteUnknown lets PartitionDisk and FormatVolume overwrite unknown content.
-	OverwriteUnknown bool
-	// RequirePrivacy makes new SMB mappings encrypted.
-	RequirePrivacy bool
-	// AcceptUnverifiedPasswords lets requests use an SMB mapping in use if the server
-	// cannot verify their password.
-	AcceptUnverifiedPasswords bool
-	// AllowLoopback allows mappings of shares of the node itself.
-	AllowLoopback bool
-	// CountCalls counts the Win32 calls, for the metrics.
-	CountCalls bool
+	// Open opens the node, after the flags were parsed. Its services keep the rules. counts
+	// counts the Win32 calls for the metrics; nil if there are none.
+	Open(r rules.Rules, counts *win32.Counts) (*Node, error)
 }
 
 // Node is an open node.

@@ -16,7 +16,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol/server"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
@@ -34,7 +36,7 @@ func (h *host) AddFlags(f *flag.FlagSet) {
 	f.StringVar(&h.stateDir, "state-dir", "", "`directory` that stores the simulated node; default: the node is lost when the process ends")
 }
 
-func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
+func (h *host) Open(r rules.Rules, _ *win32.Counts) (*daemon.Node, error) {
 	config, err := nodeConfig(h.nodeConfig)
 	if err != nil {
 		return nil, err
@@ -42,15 +44,7 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	if h.stateDir != "" {
 		config.StateDir = h.stateDir
 	}
-	config.WorkingDirs = rules.WorkingDirs
-	config.AllowedServices = rules.AllowedServices
-	config.FormatExisting = rules.FormatExisting
-	config.OverwriteUnknown = rules.OverwriteUnknown
-	config.KeepReadOnly = rules.KeepReadOnly
-	config.UsersModify = rules.UsersModify
-	config.ProtectedDirs = rules.ProtectedDirs
-	config.NoSMBPrivacy = !rules.RequirePrivacy
-	config.AcceptUnverifiedPasswords = rules.AcceptUnverifiedPasswords
+	config.Rules = r
 	n, err := simnode.Open(config)
 	if err != nil {
 		return nil, err

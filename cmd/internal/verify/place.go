@@ -98,7 +98,7 @@ func newPlaceOn(t *testing.T, o options, b node.Backend, want traits) *place {
 			p.node.AllowedServices = append(policy.DefaultServices(), contractServices...)
 		}
 		var err error
-		p.services, err = services.Open(p.node, services.Options{})
+		p.services, err = services.Open(p.node)
 		return err
 	}
 	var err error

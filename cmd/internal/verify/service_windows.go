@@ -63,7 +63,7 @@ func serveAs(ctx context.Context, prefix string, ready func()) error {
 	if err != nil {
 		return err
 	}
-	s, err := services.Open(n, services.Options{})
+	s, err := services.Open(n)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 )
 
 // Program returns the program csi-proxy.
@@ -38,7 +39,7 @@ func (h *host) AddFlags(f *flag.FlagSet) {
 	backend("smb-backend", &h.smb, "maps shares: `wmi`, or native, which uses NetUseAdd")
 }
 
-func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
+func (h *host) Open(r rules.Rules, counts *win32.Counts) (*daemon.Node, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -50,19 +51,9 @@ func (h *host) Open(rules daemon.Rules) (*daemon.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the node: %w", err)
 	}
-	var counts *win32.Counts
-	if rules.CountCalls {
-		counts = win32.NewCounts()
-	}
 	n.Trace(counts)
-	n.WorkingDirs = rules.WorkingDirs
-	n.AllowedServices = rules.AllowedServices
-	n.FormatExisting = rules.FormatExisting
-	n.OverwriteUnknown = rules.OverwriteUnknown
-	n.KeepReadOnly = rules.KeepReadOnly
-	n.UsersModify = rules.UsersModify
-	n.ProtectedDirs = append(n.ProtectedDirs, rules.ProtectedDirs...)
-	s, err := services.Open(n, services.Options{NoSMBPrivacy: !rules.RequirePrivacy, AcceptUnverifiedPasswords: rules.AcceptUnverifiedPasswords})
+	n.Rules = r
+	s, err := services.Open(n)
 	if err != nil {
 		return nil, err
 	}

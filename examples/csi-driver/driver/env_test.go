@@ -23,6 +23,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 
@@ -259,7 +260,7 @@ func (e *env) host() (*host.Host, error) {
 	case !e.setup.inProcess:
 		return host.Remote(context.Background())
 	}
-	p, err := e.node.NewProcess(simnode.Rules{})
+	p, err := e.node.NewProcess(rules.Rules{})
 	if err != nil {
 		return nil, err
 	}

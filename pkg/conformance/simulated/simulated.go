@@ -76,7 +76,7 @@ func throughPipes(t *testing.T, setup conformance.Setup, apis ...string) *confor
 	s := serve.Start(t, h.sim, func(c *serve.Config) {
 		c.APIs = apis
 		c.WorkingDirs = []string{`E:\`, workingDir} // the cases about drive letters use E:
-		c.Services = []string{"contract-base", "contract-left", "contract-right", "contract-top"}
+		c.AllowedServices = []string{"MSiSCSI", "contract-base", "contract-left", "contract-right", "contract-top"}
 	})
 	at := remote.WithPipePath(s.PipePath)
 	d, errDisk := remote.NewDisk(t.Context(), at)

@@ -1,6 +1,10 @@
 package nodespec
 
-import "log/slog"
+import (
+	"log/slog"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
+)
 
 // Config describes a node. Its zero value is the default node: disk 0 with the system
 // volume C:, and the blank disks 1 and 2.
@@ -56,46 +60,12 @@ type Config struct {
 	SMBTimeout Duration `json:"smbTimeout,omitempty"`
 
 	// Rules apply to the services of the node. Other processes have rules of their own.
-	Rules `json:"-"`
+	rules.Rules `json:"-"`
 	// Seed makes the IDs of volumes, partitions and disks the same in every run if it is
 	// not 0.
 	Seed uint64 `json:"-"`
 	// Log gets the messages of the node. nil means slog.Default().
 	Log *slog.Logger `json:"-"`
-}
-
-// Rules limit what callers of one process's services may do. The zero value has no limits,
-// as for a driver in process on a real node.
-type Rules struct {
-	// WorkingDirs are the directories that paths may lead to, as in the daemon. Empty
-	// means all.
-	WorkingDirs []string `json:"-"`
-	// AllowedServices are the services that may be started or stopped, as in the daemon.
-	// nil means all.
-	AllowedServices []string `json:"-"`
-	// FormatExisting allows FormatVolume to format an NTFS volume that contains data, as
-	// the daemon does with -format-existing=ntfs.
-	FormatExisting bool `json:"-"`
-	// OverwriteUnknown allows PartitionDisk and FormatVolume to overwrite a disk or volume
-	// that is not blank and has no known content, as the daemon does with
-	// -unknown-content=overwrite.
-	OverwriteUnknown bool `json:"-"`
-	// KeepReadOnly keeps SetDiskState from making a disk writable that is offline and
-	// read-only, as the daemon does with -read-only-disks=keep.
-	KeepReadOnly bool `json:"-"`
-	// UsersModify lets the group Users change everything on volumes that FormatVolume
-	// formats, as the daemon does with -volume-root-access=users-modify.
-	UsersModify bool `json:"-"`
-	// ProtectedDirs are directories whose disks are not changed, besides those that the
-	// node needs, as for the daemon's -protected-dir.
-	ProtectedDirs []string `json:"-"`
-	// NoSMBPrivacy allows SMB mappings without encryption, as the daemon does with
-	// -require-privacy=false.
-	NoSMBPrivacy bool `json:"-"`
-	// AcceptUnverifiedPasswords allows a request to use an SMB mapping in use with a
-	// password that could not be verified with the server, as the daemon does with
-	// -smb-accept-unverified-passwords.
-	AcceptUnverifiedPasswords bool `json:"-"`
 }
 
 // Firmware is the data of the machine's firmware.

@@ -53,6 +53,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
@@ -62,18 +63,10 @@ type Config struct {
 	// APIs are the versions to serve, such as "disk/v1". Empty means all.
 	APIs []string
 
-	// WorkingDirs are the directories that requests may use. Empty means the
-	// kubelet's, C:\var\lib\kubelet.
-	WorkingDirs []string
-	// Services are the Windows services that requests may start and stop in
-	// addition to MSiSCSI.
-	Services []string
-	// NoSMBPrivacy is the daemon's -require-privacy=false.
-	NoSMBPrivacy bool
-	// FormatExisting is the daemon's -format-existing=ntfs.
-	FormatExisting bool
-	// OverwriteUnknown is the daemon's -unknown-content=overwrite.
-	OverwriteUnknown bool
+	// Rules are those of the daemon's flags. Without WorkingDirs, requests may use the
+	// kubelet's directory, C:\var\lib\kubelet; without AllowedServices, they may start and
+	// stop MSiSCSI only.
+	rules.Rules
 
 	// StandardPipes serves on the pipes that NewClient of the client module uses:
 	// the daemon's pipes, or the sockets in the directory of package pipe. [Start]
@@ -157,6 +150,9 @@ func socketDir() (string, error) { return os.MkdirTemp("", "csi") }
 func Open(n *simnode.Node, config Config) (*Server, error) {
 	if len(config.WorkingDirs) == 0 {
 		config.WorkingDirs = []string{kubeletDir}
+	}
+	if config.AllowedServices == nil {
+		config.AllowedServices = policy.DefaultServices()
 	}
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
@@ -265,14 +261,13 @@ func (s *Server) Close() error {
 
 // pipes returns the pipes of a new process on the node, with the daemon's rules.
 func (s *Server) pipes() ([]serve.Pipe, error) {
-	services := append(policy.DefaultServices(), s.config.Services...)
-	p, err := s.node.NewProcess(simnode.Rules{WorkingDirs: s.config.WorkingDirs, AllowedServices: services, NoSMBPrivacy: s.config.NoSMBPrivacy, FormatExisting: s.config.FormatExisting, OverwriteUnknown: s.config.OverwriteUnknown})
+	p, err := s.node.NewProcess(s.config.Rules)
 	if err != nil {
 		return nil, err
 	}
 	all := wire.Services(wire.Groups{
 		Disk: p.Disk(), Volume: p.Volume(), Filesystem: p.Filesystem(), SMB: p.SMB(), ISCSI: p.ISCSI(), System: p.System(),
-		Check: (&policy.Rules{Dirs: s.dirs, Services: services}).Check,
+		Check: (&policy.Rules{Dirs: s.dirs, Services: s.config.AllowedServices}).Check,
 	})
 	var control []serve.Pipe
 	if s.config.Control {

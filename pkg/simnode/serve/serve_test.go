@@ -17,6 +17,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/control"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
@@ -87,7 +88,7 @@ func TestDaemonRulesApply(t *testing.T) {
 	n := simnode.New(t)
 	must(t, n.SetService(simnode.Service{Name: "agent"}))
 	must(t, n.SetService(simnode.Service{Name: "other"}))
-	s := serve.Start(t, n, func(c *serve.Config) { c.Services = []string{"agent"} })
+	s := serve.Start(t, n, func(c *serve.Config) { c.AllowedServices = []string{"agent"} })
 	at := remote.WithPipePath(s.PipePath)
 	c, err := filesystemv1.NewClientWithPipePath(s.PipePath("filesystem", filesystemv1.Version))
 	must(t, err)
@@ -108,7 +109,7 @@ func TestDaemonRulesApply(t *testing.T) {
 	if _, err := n.System().StartService(t.Context(), &system.StartServiceRequest{Name: "other"}); err != nil {
 		t.Errorf("StartService in process = %v", err)
 	}
-	if _, err := serve.Open(n, serve.Config{WorkingDirs: []string{"var"}}); err == nil {
+	if _, err := serve.Open(n, serve.Config{Rules: rules.Rules{WorkingDirs: []string{"var"}}}); err == nil {
 		t.Error("Open accepted an invalid working directory")
 	}
 }

@@ -109,8 +109,10 @@ var _ HostAPI = SMBAPI{}
 // encrypted. On other systems all methods fail with [errors.ErrUnsupported].
 func New() HostAPI { return SMBAPI{host: node.NativeHost()} }
 
-// On returns the HostAPI of a node. Its mappings are encrypted.
-func On(n *node.Node) SMBAPI { return SMBAPI{host: node.HostOf(n)} }
+// On returns the HostAPI of a node, with its rules.
+func On(n *node.Node) SMBAPI {
+	return SMBAPI{host: node.HostOf(n)}.RequirePrivacy(!n.NoSMBPrivacy).AcceptUnverifiedPasswords(n.AcceptUnverifiedPasswords)
+}
 
 // RequirePrivacy returns the same HostAPI with encryption of new mappings on or off.
 // Encryption needs SMB 3 on the server.

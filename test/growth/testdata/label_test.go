@@ -34,7 +34,7 @@ func TestGetVolumeLabel(t *testing.T) {
 	t.Setenv(pipe.DirVariable, dir)
 
 	n := nodetest.New(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: 1 << 30}}}, nil)
-	s, err := services.Open(n.Node, services.Options{})
+	s, err := services.Open(n.Node)
 	if err != nil {
 		t.Fatal(err)
 	}

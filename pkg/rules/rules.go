@@ -1,0 +1,46 @@
+// Package rules has the rules that limit what the services of one process do on a node.
+// The daemon sets them from its flags. A driver in process and a simulated node may set
+// them too. Whatever enforces a rule reads it from the node, so a new rule is a field here,
+// a flag, and the code that asks it.
+package rules
+
+// Rules are the rules of one process. The zero value has no limits on paths and services,
+// as for a driver in process, and destroys nothing.
+type Rules struct {
+	// WorkingDirs, if not empty, are the only directories to which paths may lead, by
+	// their text and by the handle that is opened.
+	WorkingDirs []string
+
+	// AllowedServices, if not nil, are the only Windows services that may be started or
+	// stopped, including dependent services that have to stop first.
+	AllowedServices []string
+
+	// ProtectedDirs are directories whose disks are not partitioned, formatted, resized or
+	// taken offline, besides those that the node needs. The daemon's -protected-dir.
+	ProtectedDirs []string
+
+	// FormatExisting lets FormatVolume format an NTFS file system that holds data. The
+	// daemon's -format-existing=ntfs.
+	FormatExisting bool
+
+	// OverwriteUnknown lets PartitionDisk and FormatVolume overwrite content of which no
+	// kind is known, as if the disk or volume were blank. The daemon's
+	// -unknown-content=overwrite.
+	OverwriteUnknown bool
+
+	// KeepReadOnly keeps SetDiskState from making a disk writable that is offline and
+	// read-only. The daemon's -read-only-disks=keep.
+	KeepReadOnly bool
+
+	// UsersModify lets the group Users change everything on volumes that FormatVolume
+	// formats. The daemon's -volume-root-access=users-modify.
+	UsersModify bool
+
+	// NoSMBPrivacy makes new SMB mappings without encryption. The daemon's
+	// -require-privacy=false.
+	NoSMBPrivacy bool
+
+	// AcceptUnverifiedPasswords lets a request use an SMB mapping in use with a password
+	// that the server could not verify. The daemon's -smb-accept-unverified-passwords.
+	AcceptUnverifiedPasswords bool
+}
