@@ -33,12 +33,12 @@ func lists() map[string][]stage {
 	tools := stage{"tools", "build staticcheck, deadcode, govulncheck and actionlint in the versions of hack/tools", 2 * time.Minute, buildTools}
 	generated := stage{"generated", "generated files are up to date, and go.mod files tidy", 2 * time.Minute, checkGenerated}
 	format := stage{"format", "gofmt of every Go file", 10 * time.Second, checkFormat}
-	vet := stage{"vet", "go vet of the workspace, for linux and windows, amd64 and arm64, and of the modules example and lab", 5 * time.Minute, vetAll}
+	vet := stage{"vet", "go vet for Windows; for Linux the tests include it", 3 * time.Minute, vetWindows}
 	static := stage{"staticcheck", "staticcheck of every module, for linux and windows", 3 * time.Minute, staticcheck}
 	dead := stage{"deadcode", "no function that no program reaches, for linux and windows", 40 * time.Second, deadCode}
 	workflows := stage{"workflows", "actionlint of the workflows of GitHub", 10 * time.Second, lintWorkflows}
 	vuln := stage{"govulncheck", "known vulnerabilities in what each module requires, if the database can be reached", 3 * time.Minute, govulncheck}
-	unit := stage{"unit", "tests of every module", 10 * time.Minute, unitTests}
+	unit := stage{"unit", "go vet and the tests of every module", 10 * time.Minute, unitTests}
 	unitQuick := stage{"unit", "tests of every module except slow ones; those of . and client only after a change", 2 * time.Minute, quickTests}
 	example := stage{"example", "csi-sanity and the life of volumes on the example driver, for each kind of volume", 3 * time.Minute, exampleModule}
 	volumes := stage{"volumes", "10,000 volumes of the example driver, with failing Win32 calls and restarts, and as many with kills of the daemon", time.Hour, lifecycles(10_000)}
