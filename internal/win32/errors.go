@@ -24,6 +24,10 @@ const (
 	ERROR_NOT_READY                   Errno = 21
 	ERROR_CRC                         Errno = 23
 	ERROR_BAD_LENGTH                  Errno = 24
+	ERROR_SEEK                        Errno = 25
+	ERROR_SECTOR_NOT_FOUND            Errno = 27
+	ERROR_WRITE_FAULT                 Errno = 29
+	ERROR_READ_FAULT                  Errno = 30
 	ERROR_GEN_FAILURE                 Errno = 31
 	ERROR_SHARING_VIOLATION           Errno = 32
 	ERROR_HANDLE_EOF                  Errno = 38
@@ -54,6 +58,7 @@ const (
 	ERROR_DIRECTORY                   Errno = 267
 	ERROR_DELETE_PENDING              Errno = 303
 	ERROR_NO_SUCH_DEVICE              Errno = 433
+	ERROR_DEVICE_HARDWARE_ERROR       Errno = 483
 	ERROR_UNRECOGNIZED_VOLUME         Errno = 1005
 	ERROR_DEPENDENT_SERVICES_RUNNING  Errno = 1051
 	ERROR_INVALID_SERVICE_CONTROL     Errno = 1052
@@ -73,6 +78,9 @@ const (
 	ERROR_SERVICE_MARKED_FOR_DELETE   Errno = 1072
 	ERROR_MEDIA_CHANGED               Errno = 1110
 	ERROR_IO_DEVICE                   Errno = 1117
+	ERROR_DISK_RECALIBRATE_FAILED     Errno = 1126
+	ERROR_DISK_OPERATION_FAILED       Errno = 1127
+	ERROR_DISK_RESET_FAILED           Errno = 1128
 	ERROR_DEVICE_NOT_CONNECTED        Errno = 1167
 	ERROR_NOT_FOUND                   Errno = 1168
 	ERROR_SESSION_CREDENTIAL_CONFLICT Errno = 1219
@@ -169,6 +177,13 @@ const (
 	STATUS_REPARSE_POINT_ENCOUNTERED    NTStatus = 0xC000050b
 )
 
+// DiskFailures are the errors with which Windows reports that a disk, or the way to it, fails.
+// ERROR_GEN_FAILURE is not one: it is also that of everything without a number of its own.
+func DiskFailures() []Errno {
+	return []Errno{ERROR_CRC, ERROR_SEEK, ERROR_SECTOR_NOT_FOUND, ERROR_WRITE_FAULT, ERROR_READ_FAULT, ERROR_DEVICE_HARDWARE_ERROR,
+		ERROR_IO_DEVICE, ERROR_DISK_RECALIBRATE_FAILED, ERROR_DISK_OPERATION_FAILED, ERROR_DISK_RESET_FAILED}
+}
+
 // errnoText returns the name and the English system message of an Errno.
 func errnoText(e Errno) (name, text string) {
 	switch e {
@@ -198,6 +213,14 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_CRC", "Data error (cyclic redundancy check)."
 	case ERROR_BAD_LENGTH:
 		return "ERROR_BAD_LENGTH", "The program issued a command but the command length is incorrect."
+	case ERROR_SEEK:
+		return "ERROR_SEEK", "The drive cannot locate a specific area or track on the disk."
+	case ERROR_SECTOR_NOT_FOUND:
+		return "ERROR_SECTOR_NOT_FOUND", "The drive cannot find the sector requested."
+	case ERROR_WRITE_FAULT:
+		return "ERROR_WRITE_FAULT", "The system cannot write to the specified device."
+	case ERROR_READ_FAULT:
+		return "ERROR_READ_FAULT", "The system cannot read from the specified device."
 	case ERROR_GEN_FAILURE:
 		return "ERROR_GEN_FAILURE", "A device attached to the system is not functioning."
 	case ERROR_SHARING_VIOLATION:
@@ -258,6 +281,8 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_DELETE_PENDING", "The file cannot be opened because it is in the process of being deleted."
 	case ERROR_NO_SUCH_DEVICE:
 		return "ERROR_NO_SUCH_DEVICE", "A device which does not exist was specified."
+	case ERROR_DEVICE_HARDWARE_ERROR:
+		return "ERROR_DEVICE_HARDWARE_ERROR", "The request failed due to a fatal device hardware error."
 	case ERROR_UNRECOGNIZED_VOLUME:
 		return "ERROR_UNRECOGNIZED_VOLUME", "The volume does not contain a recognized file system. Please make sure that all required file system drivers are loaded and that the volume is not corrupted."
 	case ERROR_IO_DEVICE:
@@ -300,6 +325,12 @@ func errnoText(e Errno) (name, text string) {
 		return "RPC_S_UNKNOWN_IF", "The interface is unknown."
 	case RPC_S_SERVER_UNAVAILABLE:
 		return "RPC_S_SERVER_UNAVAILABLE", "The RPC server is unavailable."
+	case ERROR_DISK_RECALIBRATE_FAILED:
+		return "ERROR_DISK_RECALIBRATE_FAILED", "While accessing the hard disk, a recalibrate operation failed, even after retries."
+	case ERROR_DISK_OPERATION_FAILED:
+		return "ERROR_DISK_OPERATION_FAILED", "While accessing the hard disk, a disk operation failed even after retries."
+	case ERROR_DISK_RESET_FAILED:
+		return "ERROR_DISK_RESET_FAILED", "While accessing the hard disk, a disk controller reset was needed, but even that failed."
 	case ERROR_DEVICE_NOT_CONNECTED:
 		return "ERROR_DEVICE_NOT_CONNECTED", "The device is not connected."
 	case ERROR_NOT_FOUND:

@@ -56,6 +56,8 @@ var ofDrivers = []string{"FileDispositionInformationEx", "IOCTL_MOUNTDEV_QUERY_D
 
 // Constants that mingw-w64 10 lacks, with the numbers of Microsoft's pages.
 var documented = map[string]uint64{
+	// Microsoft: System Error Codes (0-499).
+	"ERROR_DEVICE_HARDWARE_ERROR": 483,
 	// winioctl.h: CTL_CODE(IOCTL_DISK_BASE, 0x3C, METHOD_BUFFERED, FILE_ANY_ACCESS)
 	// and CTL_CODE(IOCTL_DISK_BASE, 0x3D, METHOD_BUFFERED, FILE_READ_ACCESS | FILE_WRITE_ACCESS).
 	"IOCTL_DISK_GET_DISK_ATTRIBUTES": 7<<16 | 0x3C<<2,

@@ -3,6 +3,7 @@ package failure
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,7 +59,11 @@ func Status(err error) *status.Status {
 	if i := win32.ISCSIStatus(0); errors.As(err, &i) && !strings.Contains(i.Name(), "0x") {
 		reason = i.Name()
 	}
-	put(MetaHint, hosterr.HintOf(err))
+	hint := hosterr.HintOf(err)
+	if hint == "" && win32.IsCode(err, win32.DiskFailures()...) {
+		hint = "the disk or the way to it fails: look at its health in the storage system and at the System event log of the node"
+	}
+	put(MetaHint, hint)
 
 	s := status.New(code, Limited(err.Error()))
 	detailed, err := s.WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: ErrorDomain, Metadata: meta})
@@ -122,13 +127,13 @@ func codeOf(err error) codes.Code {
 // codeOfWin32 returns the code of a Win32 error that has no kind; node.Typed
 // assigns the kinds.
 func codeOfWin32(e win32.Errno) codes.Code {
-	switch e {
-	case win32.ERROR_DISK_FULL, win32.ERROR_NO_SYSTEM_RESOURCES:
+	switch {
+	case e == win32.ERROR_DISK_FULL, e == win32.ERROR_NO_SYSTEM_RESOURCES:
 		return codes.ResourceExhausted
-	case win32.ERROR_CRC, win32.ERROR_FILE_CORRUPT, win32.ERROR_DISK_CORRUPT:
-		return codes.DataLoss
-	case win32.ERROR_IO_DEVICE, win32.ERROR_GEN_FAILURE:
+	case e == win32.ERROR_IO_DEVICE, e == win32.ERROR_GEN_FAILURE: // which may also be of the driver
 		return codes.Internal
+	case e == win32.ERROR_FILE_CORRUPT, e == win32.ERROR_DISK_CORRUPT, slices.Contains(win32.DiskFailures(), e):
+		return codes.DataLoss
 	}
 	return codes.Unknown
 }

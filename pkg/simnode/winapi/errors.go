@@ -15,6 +15,10 @@ const (
 	ERROR_NOT_READY                   = "ERROR_NOT_READY"                   // 21: The device is not ready.
 	ERROR_CRC                         = "ERROR_CRC"                         // 23: Data error (cyclic redundancy check).
 	ERROR_BAD_LENGTH                  = "ERROR_BAD_LENGTH"                  // 24: The program issued a command but the command length is incorrect.
+	ERROR_SEEK                        = "ERROR_SEEK"                        // 25: The drive cannot locate a specific area or track on the disk.
+	ERROR_SECTOR_NOT_FOUND            = "ERROR_SECTOR_NOT_FOUND"            // 27: The drive cannot find the sector requested.
+	ERROR_WRITE_FAULT                 = "ERROR_WRITE_FAULT"                 // 29: The system cannot write to the specified device.
+	ERROR_READ_FAULT                  = "ERROR_READ_FAULT"                  // 30: The system cannot read from the specified device.
 	ERROR_GEN_FAILURE                 = "ERROR_GEN_FAILURE"                 // 31: A device attached to the system is not functioning.
 	ERROR_SHARING_VIOLATION           = "ERROR_SHARING_VIOLATION"           // 32: The process cannot access the file because it is being used by another process.
 	ERROR_HANDLE_EOF                  = "ERROR_HANDLE_EOF"                  // 38: Reached the end of the file.
@@ -45,6 +49,7 @@ const (
 	ERROR_DIRECTORY                   = "ERROR_DIRECTORY"                   // 267: The directory name is invalid.
 	ERROR_DELETE_PENDING              = "ERROR_DELETE_PENDING"              // 303: The file cannot be opened because it is in the process of being deleted.
 	ERROR_NO_SUCH_DEVICE              = "ERROR_NO_SUCH_DEVICE"              // 433: A device which does not exist was specified.
+	ERROR_DEVICE_HARDWARE_ERROR       = "ERROR_DEVICE_HARDWARE_ERROR"       // 483: The request failed due to a fatal device hardware error.
 	ERROR_UNRECOGNIZED_VOLUME         = "ERROR_UNRECOGNIZED_VOLUME"         // 1005: The volume does not contain a recognized file system. Please make sure that all required file system drivers are loaded and that the volume is not corrupted.
 	ERROR_DEPENDENT_SERVICES_RUNNING  = "ERROR_DEPENDENT_SERVICES_RUNNING"  // 1051: A stop control has been sent to a service that other running services are dependent on.
 	ERROR_INVALID_SERVICE_CONTROL     = "ERROR_INVALID_SERVICE_CONTROL"     // 1052: The requested control is not valid for this service.
@@ -64,6 +69,9 @@ const (
 	ERROR_SERVICE_MARKED_FOR_DELETE   = "ERROR_SERVICE_MARKED_FOR_DELETE"   // 1072: The specified service has been marked for deletion.
 	ERROR_MEDIA_CHANGED               = "ERROR_MEDIA_CHANGED"               // 1110: The media in the drive may have changed.
 	ERROR_IO_DEVICE                   = "ERROR_IO_DEVICE"                   // 1117: The request could not be performed because of an I/O device error.
+	ERROR_DISK_RECALIBRATE_FAILED     = "ERROR_DISK_RECALIBRATE_FAILED"     // 1126: While accessing the hard disk, a recalibrate operation failed, even after retries.
+	ERROR_DISK_OPERATION_FAILED       = "ERROR_DISK_OPERATION_FAILED"       // 1127: While accessing the hard disk, a disk operation failed even after retries.
+	ERROR_DISK_RESET_FAILED           = "ERROR_DISK_RESET_FAILED"           // 1128: While accessing the hard disk, a disk controller reset was needed, but even that failed.
 	ERROR_DEVICE_NOT_CONNECTED        = "ERROR_DEVICE_NOT_CONNECTED"        // 1167: The device is not connected.
 	ERROR_NOT_FOUND                   = "ERROR_NOT_FOUND"                   // 1168: Element not found.
 	ERROR_SESSION_CREDENTIAL_CONFLICT = "ERROR_SESSION_CREDENTIAL_CONFLICT" // 1219: Multiple connections to a server or shared resource by the same user, using more than one user name, are not allowed. Disconnect all previous connections to the server or shared resource and try again.
