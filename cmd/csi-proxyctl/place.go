@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"regexp"
@@ -12,72 +11,48 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/sddl"
 )
 
-// place is a file or directory of the installed service, with its security descriptor.
+// place is a file or directory of the installed service, or a directory above one, with its
+// security descriptor.
 type place struct {
 	path, sddl string
 	dir        bool
+	above      bool // above the directories of the service, which have only part of what is there
 }
 
 // examinePlaces finds files and directories of the service that accounts other than administrators
-// may change. An account that can replace the program is LocalSystem; one that can write the
-// configuration decides what drivers may do; and one that can write to the log's directory can hide
-// what happened or fill the disk.
+// may change, or put others in their place. An account that can replace the program is LocalSystem;
+// one that can write the configuration decides what drivers may do; and one that can write to the
+// log's directory can hide what happened or fill the disk.
 func examinePlaces(places []place) []finding {
 	const check = "install"
 	var found []finding
 	for _, p := range places {
-		if who := writers(p.sddl); len(who) > 0 {
-			inherit := ""
-			if p.dir {
-				inherit = "(OI)(CI)"
-			}
-			found = append(found, finding{resultProblem, check, fmt.Sprintf("%s may be changed by %s", p.path, strings.Join(who, ", ")),
-				fmt.Sprintf(`icacls %s /inheritance:r /grant:r "*S-1-5-18:%[2]sF" "*S-1-5-32-544:%[2]sF"`, quoted(p.path), inherit)})
+		rights, may := uint32(sddl.Changes), "changed"
+		if p.above {
+			rights, may = sddl.Replaces, "replaced, with what is in it,"
 		}
-		if m := owner.FindStringSubmatch(p.sddl); m != nil && !slices.Contains(trusted, m[1]) {
-			found = append(found, finding{resultProblem, check, fmt.Sprintf("%s is owned by %s, who may change its rights", p.path, m[1]),
+		if who := sddl.Others(p.sddl, rights); len(who) > 0 {
+			remedy := "move what csi-proxy has there to a directory of its own below $env:ProgramFiles, or take that right; this shows it: icacls " + quoted(p.path)
+			if !p.above {
+				inherit := ""
+				if p.dir {
+					inherit = "(OI)(CI)"
+				}
+				remedy = fmt.Sprintf(`icacls %s /inheritance:r /grant:r "*S-1-5-18:%[2]sF" "*S-1-5-32-544:%[2]sF"`, quoted(p.path), inherit)
+			}
+			found = append(found, finding{resultProblem, check, fmt.Sprintf("%s may be %s by %s", p.path, may, strings.Join(who, ", ")), remedy})
+		}
+		if owner := sddl.Owner(p.sddl); owner != "" {
+			found = append(found, finding{resultProblem, check, fmt.Sprintf("%s is owned by %s, who may change its rights", p.path, owner),
 				fmt.Sprintf(`icacls %s /setowner *S-1-5-32-544`, quoted(p.path))})
 		}
 	}
 	if found == nil && len(places) > 0 {
-		return []finding{{resultOK, check, fmt.Sprintf("only administrators may change the program, its configuration and its log (%d files and directories)", len(places)), ""}}
+		own := len(slices.DeleteFunc(slices.Clone(places), func(p place) bool { return p.above }))
+		return []finding{{resultOK, check, fmt.Sprintf("only administrators may change the program, its configuration and its log (%d files and directories)", own), ""}}
 	}
 	return found
 }
-
-// owner matches the owner in a security descriptor.
-var owner = regexp.MustCompile(`^O:(S-[-0-9]+|[A-Z]{2})`)
-
-// trustedInstaller is the service that owns the files of Windows.
-const trustedInstaller = "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464"
-
-// trusted are the accounts that may change everything anyway.
-var trusted = []string{"SY", "BA", "LA", "DA", "S-1-5-18", "S-1-5-32-544", trustedInstaller}
-
-// writers returns the accounts, other than LocalSystem and administrators, to which a
-// security descriptor grants more than reading: writing, adding, deleting, or changing
-// rights or the owner.
-func writers(text string) []string {
-	entries, ok := sddl.Allowed(text)
-	if !ok {
-		return []string{"everyone"} // no list allows everything
-	}
-	names := map[string]string{"WD": "everyone", "AU": "authenticated users", "BU": "users", "IU": "interactive users", "CO": "its creator"}
-	var who []string
-	for _, e := range entries {
-		if slices.Contains(trusted, e.Account) || e.Mask&changing == 0 {
-			continue
-		}
-		if account := cmp.Or(names[e.Account], e.Account); !slices.Contains(who, account) {
-			who = append(who, account)
-		}
-	}
-	return who
-}
-
-// changing are the bits of writing, appending, deleting (also of entries), changing rights
-// and the owner, and their generic forms.
-const changing = 0x2 | 0x4 | 0x40 | 0x10000 | 0x40000 | 0x80000 | 0x10000000 | 0x40000000
 
 // serviceConfig is how Windows starts a service.
 type serviceConfig struct {

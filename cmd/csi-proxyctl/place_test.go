@@ -4,51 +4,54 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
 
-func TestWriters(t *testing.T) {
-	for sddl, want := range map[string][]string{
-		"O:BAG:SYD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)":                             nil,
-		"D:AI(A;OICIID;FA;;;SY)(A;OICIID;FA;;;BA)(A;OICIID;0x1200a9;;;BU)":        nil,
-		"D:PAI(A;;FA;;;" + trustedInstaller + ")(A;;0x1200a9;;;SY)(A;;FRFX;;;WD)": nil,
-		// What a directory on C: inherits.
-		"D:AI(A;ID;FA;;;BA)(A;OICIIOID;GA;;;BA)(A;ID;FA;;;SY)(A;OICIID;0x1200a9;;;BU)(A;ID;0x1301bf;;;AU)(A;OICIIOID;SDGXGWGR;;;AU)": {"authenticated users"},
-		"D:(A;;0x100004;;;BU)":                      {"users"},
-		"D:(A;;WD;;;S-1-5-21-1-2-3-1001)":           {"S-1-5-21-1-2-3-1001"},
-		"D:(A;;FR;;;WD)(A;;DT;;;IU)":                {"interactive users"},
-		"D:(A;;??;;;WD)":                            {"everyone"},
-		"D:(D;;FA;;;WD)(A;;FR;;;WD)S:(ML;;NW;;;LW)": nil,
-		"D:NO_ACCESS_CONTROL":                       {"everyone"},
-		"O:BA":                                      {"everyone"},
-	} {
-		if got := writers(sddl); !slices.Equal(got, want) {
-			t.Errorf("writers(%q) = %q, want %q", sddl, got, want)
-		}
-	}
-}
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/sddl"
+)
 
 func TestExaminePlaces(t *testing.T) {
 	private, open := "D:P(A;;FA;;;SY)(A;;FA;;;BA)", "D:(A;;FA;;;BA)(A;;0x1301bf;;;AU)"
 	if got := examinePlaces(nil); len(got) != 0 {
 		t.Errorf("no service: %+v", got)
 	}
-	if got := examinePlaces([]place{{`C:\etc\kubernetes`, private, true}}); len(got) != 1 || got[0].Result != resultOK {
+	if got := examinePlaces([]place{{`C:\etc\kubernetes`, private, true, false}}); len(got) != 1 || got[0].Result != resultOK {
 		t.Errorf("private: %+v, want ok", got)
 	}
-	got := examinePlaces([]place{{`C:\etc\kubernetes`, open, true}, {`C:\etc\kubernetes\logs`, private, true}})
+	got := examinePlaces([]place{{`C:\etc\kubernetes`, open, true, false}, {`C:\etc\kubernetes\logs`, private, true, false}})
 	if len(got) != 1 || got[0].Result != resultProblem || got[0].What != `C:\etc\kubernetes may be changed by authenticated users` || got[0].Hint != `icacls 'C:\etc\kubernetes' /inheritance:r /grant:r "*S-1-5-18:(OI)(CI)F" "*S-1-5-32-544:(OI)(CI)F"` {
 		t.Errorf("open: %+v, want one problem with the command", got)
 	}
-	if got := examinePlaces([]place{{`C:\a.yaml`, open, false}}); len(got) != 1 || !strings.HasSuffix(got[0].Hint, ` /grant:r "*S-1-5-18:F" "*S-1-5-32-544:F"`) {
+	if got := examinePlaces([]place{{`C:\a.yaml`, open, false, false}}); len(got) != 1 || !strings.HasSuffix(got[0].Hint, ` /grant:r "*S-1-5-18:F" "*S-1-5-32-544:F"`) {
 		t.Errorf("an open file: %+v, want the command for files", got)
+	}
+}
+
+// Where another account may rename a directory above the program, it can put its own there.
+func TestExamineParents(t *testing.T) {
+	// C:\ of a new Windows, where users may add directories.
+	const root = "O:" + sddl.TrustedInstaller + "D:PAI(A;OICI;FA;;;BA)(A;OICI;FA;;;SY)(A;OICI;0x1200a9;;;BU)(A;CI;LC;;;BU)(A;CIIO;DC;;;BU)(A;OICIIO;SDGXGWGR;;;AU)(A;;LC;;;AU)"
+	if got := examinePlaces([]place{{`C:\csi`, "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)(A;;FA;;;OW)", true, false}, {`C:\`, root, true, true}}); len(got) != 1 || got[0].Result != resultOK {
+		t.Errorf("a private directory below C:: %+v, want ok", got)
+	}
+	const replaced = `C:\a may be replaced, with what is in it, by `
+	for text, want := range map[string]string{
+		"O:BAD:(A;;DT;;;BU)":                  replaced + "users", // FILE_DELETE_CHILD
+		"O:BAD:(A;;0x1301bf;;;AU)":            replaced + "authenticated users",
+		"O:BAD:(A;;WD;;;AU)":                  replaced + "authenticated users",
+		"O:BAD:(A;;WO;;;WD)":                  replaced + "everyone",
+		"O:S-1-5-21-1-2-3-1001D:(A;;FA;;;BA)": `C:\a is owned by S-1-5-21-1-2-3-1001, who may change its rights`,
+	} {
+		got := examinePlaces([]place{{`C:\a`, text, true, true}})
+		if len(got) != 1 || got[0].Result != resultProblem || got[0].What != want || strings.Contains(got[0].Hint, "inheritance") {
+			t.Errorf("%s: %+v, want %q", text, got, want)
+		}
 	}
 }
 
 // The owner of a file can always change its rights.
 func TestExamineOwners(t *testing.T) {
 	const rights = "G:SYD:P(A;;FA;;;SY)(A;;FA;;;BA)"
-	for owner, problem := range map[string]bool{"BA": false, "SY": false, trustedInstaller: false, "BU": true, "S-1-5-21-1-2-3-1001": true} {
-		got := examinePlaces([]place{{`C:\csi\csi-proxy.exe`, "O:" + owner + rights, false}})
+	for owner, problem := range map[string]bool{"BA": false, "SY": false, sddl.TrustedInstaller: false, "LG": true, "S-1-5-21-1-2-3-1001": true} {
+		got := examinePlaces([]place{{`C:\csi\csi-proxy.exe`, "O:" + owner + rights, false, false}})
 		if len(got) != 1 || (got[0].Result == resultProblem) != problem {
 			t.Errorf("owner %s: %+v, want a problem: %t", owner, got, problem)
 		}

@@ -36,8 +36,19 @@ func examineInstall(service string) []finding {
 			}
 		}
 	}
+	own := len(paths)
+	for _, path := range paths[:own:own] {
+		for up := filepath.Dir(path); ; up = filepath.Dir(up) {
+			if !slices.Contains(paths, up) {
+				paths = append(paths, up)
+			}
+			if up == filepath.Dir(up) {
+				break
+			}
+		}
+	}
 	var places []place
-	for _, path := range paths {
+	for i, path := range paths {
 		sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -45,7 +56,7 @@ func examineInstall(service string) []finding {
 		if err != nil {
 			return checkFailed(check, &fs.PathError{Op: "read the rights of", Path: path, Err: err})
 		}
-		places = append(places, place{path, sd.String(), dirs[path]})
+		places = append(places, place{path, sd.String(), dirs[path], i >= own})
 	}
 	_, c, err := configOf(service)
 	if err != nil {

@@ -71,7 +71,7 @@ func TestRemediesQuote(t *testing.T) {
 		"disk clear": q.Remedy,
 		"smb new":    strings.ReplaceAll(share.Remedy, `'\\nas\A`, `'A`),
 		"smb remove": examineSMB([]smbMapping{{Remote: evil, Status: "ok"}})[0].Hint,
-		"icacls":     examinePlaces([]place{{evil, "D:(A;;FA;;;WD)", false}})[0].Hint,
+		"icacls":     examinePlaces([]place{{evil, "D:(A;;FA;;;WD)", false, false}})[0].Hint,
 		"sc.exe":     examineWaiting("csiproxy", 1, []pipeOwner{{2, "a.exe", evil, []string{"p"}}})[0].Hint,
 	} {
 		if !strings.Contains(remedy, safe) || strings.Contains(strings.ReplaceAll(remedy, safe, ""), "calc") {

@@ -12,11 +12,10 @@ import (
 	"strings"
 
 	"golang.org/x/sys/windows"
-)
 
-// administratorsOnly is the access of the directories: LocalSystem and administrators
-// have all rights, there and below, and others none.
-const administratorsOnly = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/admindir"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/sddl"
+)
 
 // administratorsOnlyFile is the same for a file.
 const administratorsOnlyFile = "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)"
@@ -25,12 +24,23 @@ const administratorsOnlyFile = "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)"
 const partial = ".part"
 
 // place fails unless install may have a directory for itself: others lose their access to
-// what is in it. It may have only what an installation leaves, the program itself, which
+// what is in it. It may have only what an installation leaves, the files of a release, which
 // someone has put there to install it, and the configuration file of the service, if there
-// is one.
+// is one. Nor may others be able to change it, or to put another one in its place.
 func place(dir, config string) error {
 	if clean := filepath.Clean(dir); filepath.Dir(clean) == clean {
 		return fmt.Errorf(`%s is the root of a volume, to which only administrators would have access: give a directory of its own, such as %[1]scsi-proxy`, dir)
+	}
+	if err := admindir.Check(dir, sddl.Changes); err != nil {
+		return err
+	}
+	for up := filepath.Dir(dir); ; up = filepath.Dir(up) {
+		if err := admindir.Check(up, sddl.Replaces); err != nil {
+			return fmt.Errorf("directory %s cannot be protected: %w", dir, err)
+		}
+		if up == filepath.Dir(up) {
+			break
+		}
 	}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,9 +52,7 @@ func place(dir, config string) error {
 	other := ""
 	for _, e := range entries {
 		switch name := strings.ToLower(e.Name()); name {
-		case programFile:
-			return nil
-		case logDir, toolFile, programFile + partial, toolFile + partial:
+		case logDir, programFile, toolFile, programFile + partial, toolFile + partial, "csi-proxy-verify.exe", "license", "licenses", "sbom.cdx.json":
 		default:
 			if !same(filepath.Join(dir, name), config) {
 				other = e.Name()
@@ -69,54 +77,13 @@ func missingDirs(dir string) []string {
 	}
 }
 
-// makeDir makes a directory that only administrators can use, or gives an existing one
-// that access. It reports whether it made the directory.
-func makeDir(path string) (made bool, err error) {
-	sd, err := windows.SecurityDescriptorFromString(administratorsOnly)
-	if err != nil {
-		return false, err
-	}
-	name, err := windows.UTF16PtrFromString(path)
-	if err != nil {
-		return false, err
-	}
-	// The access is there from the start: nothing can be put into the directory between.
-	attributes := &windows.SecurityAttributes{SecurityDescriptor: sd}
-	attributes.Length = sizeofSecurityAttributes
-	err = windows.CreateDirectory(name, attributes)
-	if err == nil {
-		return true, nil
-	}
-	if info, statErr := os.Lstat(path); statErr != nil || !info.IsDir() {
-		return false, fmt.Errorf("make directory %s: %w", path, err)
-	}
-	return false, setAccess(path, sd)
-}
-
-// setAccess gives an existing file or directory the owner and the access of sd.
-func setAccess(path string, sd *windows.SECURITY_DESCRIPTOR) error {
-	dacl, _, err := sd.DACL()
-	if err != nil {
-		return err
-	}
-	owner, _, err := sd.Owner()
-	if err != nil {
-		return err
-	}
-	const what = windows.OWNER_SECURITY_INFORMATION | windows.DACL_SECURITY_INFORMATION | windows.PROTECTED_DACL_SECURITY_INFORMATION
-	if err := windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, what, owner, nil, dacl, nil); err != nil {
-		return fmt.Errorf("give only administrators access to %s: %w", path, err)
-	}
-	return nil
-}
-
 // secureFile gives only administrators access to a file that someone has put there.
 func secureFile(path string) error {
 	sd, err := windows.SecurityDescriptorFromString(administratorsOnlyFile)
 	if err != nil {
 		return err
 	}
-	return setAccess(path, sd)
+	return admindir.SetAccess(path, sd)
 }
 
 // copyFile copies a file under a temporary name and renames it, so that the target is

@@ -19,7 +19,9 @@ import (
 
 	fsapi "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/admindir"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/sddl"
 )
 
 // proxy returns the csi-proxy.exe to test. It skips the test if there is none, or if this
@@ -43,6 +45,24 @@ func proxy(t *testing.T) string {
 		}
 	})
 	return path
+}
+
+// home returns a new directory below one that only administrators may change.
+func home(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(os.Getenv("ProgramFiles"), "csi-proxy-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := deleteService(); err != nil && !errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+			t.Error(err)
+		}
+		if err := await(stopTime, func() error { return os.RemoveAll(dir) }); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // verb runs csi-proxy.exe, and checks its exit code.
@@ -106,7 +126,7 @@ func copyOf(t *testing.T, exe string) string {
 // one fails, uninstall.
 func TestInstalledService(t *testing.T) {
 	exe := proxy(t)
-	dir := filepath.Join(t.TempDir(), "with blank", "csi-proxy")
+	dir := filepath.Join(home(t), "with blank", "csi-proxy")
 	installed := filepath.Join(dir, "csi-proxy.exe")
 
 	contains(t, verb(t, exitOK, exe, "install", "-dir", dir, "-dry-run"), "would create service csiproxy (auto)", "would copy ")
@@ -236,7 +256,7 @@ func TestInstallRefusesServedPipes(t *testing.T) {
 	if err := await(serveTime, func() error { _, _, err := pipes.ServerOf(`\\.\pipe\csi-proxy-volume-v1`); return err }); err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(t.TempDir(), "csi-proxy")
+	dir := filepath.Join(home(t), "csi-proxy")
 	contains(t, verb(t, exitFailure, exe, "install", "-dir", dir), "is served by process", "csi-proxy.exe", "nothing was changed")
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a refused install made its directory")
@@ -247,7 +267,7 @@ func TestInstallRefusesServedPipes(t *testing.T) {
 // without serving, and serves when the other one ends.
 func TestServiceWaitsForPipes(t *testing.T) {
 	exe := proxy(t)
-	dir := filepath.Join(t.TempDir(), "csi-proxy")
+	dir := filepath.Join(home(t), "csi-proxy")
 	verb(t, exitOK, exe, "install", "-dir", dir, "-no-start")
 	other := exec.Command(copyOf(t, exe))
 	if err := other.Start(); err != nil {
@@ -311,7 +331,7 @@ func TestStatusShowsWrongSettings(t *testing.T) {
 	if err := os.WriteFile(file, []byte("v: 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	verb(t, exitOK, exe, "install", "-dir", filepath.Join(t.TempDir(), "csi-proxy"), "--", "-config="+file)
+	verb(t, exitOK, exe, "install", "-dir", filepath.Join(home(t), "csi-proxy"), "--", "-config="+file)
 	contains(t, verb(t, exitOK, exe, "status"), "23 of 23 are served")
 	if err := os.WriteFile(file, []byte("kubelet-pth: x\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -335,14 +355,14 @@ func TestStatusShowsWrongSettings(t *testing.T) {
 // TestFailedInstallLeavesNothing installs where a file is in the way.
 func TestFailedInstallLeavesNothing(t *testing.T) {
 	exe := proxy(t)
-	dir := filepath.Join(t.TempDir(), "csi-proxy")
+	dir := filepath.Join(home(t), "csi-proxy")
 	if err := os.WriteFile(dir, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	verb(t, exitFailure, exe, "install", "-dir", dir)
 	verb(t, exitNotInstalled, exe, "status")
 
-	dir = filepath.Join(t.TempDir(), "csi-proxy")
+	dir = filepath.Join(home(t), "csi-proxy")
 	var out, stderr bytes.Buffer
 	broken := Program{Pipes: func([]string) ([]string, error) { return []string{`\\.\pipe\csi-proxy-disk-v1`}, nil }}
 	code, _ := Run(broken, []string{"install", "-dir", dir}, &out, &stderr)
@@ -359,7 +379,7 @@ func TestFailedInstallLeavesNothing(t *testing.T) {
 // Others lose the access to a directory that install takes, so it takes only its own.
 func TestInstallTakesOnlyItsOwnDirectory(t *testing.T) {
 	exe := proxy(t)
-	dir := t.TempDir()
+	dir := home(t)
 	if err := os.WriteFile(filepath.Join(dir, "letter.txt"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -368,11 +388,55 @@ func TestInstallTakesOnlyItsOwnDirectory(t *testing.T) {
 	verb(t, exitNotInstalled, exe, "status")
 }
 
+// A directory that others may change, or replace, is refused, and stays as it is.
+func TestInstallRefusesDirectoriesOfOthers(t *testing.T) {
+	exe := proxy(t)
+	access := func(dir, text string) {
+		t.Helper()
+		sd, err := windows.SecurityDescriptorFromString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.MkdirAll(dir, 0o755), admindir.SetAccess(dir, sd)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := func(dir string) string {
+		t.Helper()
+		sd, err := windows.GetNamedSecurityInfo(dir, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sd.String()
+	}
+	for text, want := range map[string]string{
+		admindir.Access + "(A;OICI;FA;;;BU)":      "may be changed by users",
+		admindir.Access + "(A;;0x1301bf;;;AU)":    "may be changed by authenticated users",
+		admindir.Access + "(A;OICI;FA;;;WD)":      "may be changed by everyone",
+		"O:BUD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)": "is owned by users",
+	} {
+		t.Run(want, func(t *testing.T) {
+			dir := filepath.Join(home(t), "csi-proxy")
+			access(dir, text)
+			before := now(dir)
+			if sddl.Owner(before) == "" && sddl.Others(before, sddl.Changes) == nil {
+				t.Skip("needs Windows: Wine keeps only the rights that modes of Unix have")
+			}
+			contains(t, verb(t, exitFailure, exe, "install", "-dir", dir, "-no-start"), "directory "+dir+" "+want)
+			contains(t, verb(t, exitFailure, exe, "install", "-dir", filepath.Join(dir, "a", "b"), "-no-start"), "cannot be protected: directory "+dir+" "+want)
+			if _, err := admindir.Make(dir); err == nil || now(dir) != before {
+				t.Errorf("Make = %v; the access was %s, and is %s", err, before, now(dir))
+			}
+		})
+	}
+	verb(t, exitNotInstalled, exe, "status")
+}
+
 // An administrator may write the configuration file to the directory before the program is
 // there, as docs/install.md shows.
 func TestInstallWithItsConfigurationFile(t *testing.T) {
 	exe := proxy(t)
-	dir := t.TempDir()
+	dir := home(t)
 	file := filepath.Join(dir, "csi-proxy.yaml")
 	if err := os.WriteFile(file, []byte("v: 1\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -386,7 +450,7 @@ func TestInstallWithItsConfigurationFile(t *testing.T) {
 // program of the service.
 func TestInstallIntoPlantedDirectory(t *testing.T) {
 	exe := proxy(t)
-	dir, victim := filepath.Join(t.TempDir(), "csi-proxy"), filepath.Join(t.TempDir(), "victim")
+	dir, victim := filepath.Join(home(t), "csi-proxy"), filepath.Join(home(t), "victim")
 	installed := filepath.Join(dir, programFile)
 	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(victim, []byte("mine"), 0o644)); err != nil {
 		t.Fatal(err)
@@ -414,7 +478,7 @@ func TestInstallIntoPlantedDirectory(t *testing.T) {
 // TestUpgradeOfOtherServices: what cannot be upgraded is refused before it is stopped.
 func TestUpgradeOfOtherServices(t *testing.T) {
 	exe := proxy(t)
-	dir := filepath.Join(t.TempDir(), "with blank")
+	dir := filepath.Join(home(t), "with blank")
 	other := filepath.Join(dir, "nssm.exe")
 	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(other, []byte("another program"), 0o755)); err != nil {
 		t.Fatal(err)
@@ -453,7 +517,7 @@ func TestUpgradeOfOtherServices(t *testing.T) {
 // starts the service, which the first one stopped.
 func TestUpgradeAfterCutOff(t *testing.T) {
 	exe := proxy(t)
-	dir := filepath.Join(t.TempDir(), "csi-proxy")
+	dir := filepath.Join(home(t), "csi-proxy")
 	installed := filepath.Join(dir, programFile)
 	verb(t, exitOK, exe, "install", "-dir", dir, "-start=demand")
 	for name, left := range map[string]func() error{

@@ -15,10 +15,9 @@ import (
 	"golang.org/x/sys/windows/svc/eventlog"
 	"golang.org/x/sys/windows/svc/mgr"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/admindir"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 )
-
-const sizeofSecurityAttributes = uint32(unsafe.Sizeof(windows.SecurityAttributes{}))
 
 const (
 	description = "Performs storage operations for CSI drivers of Kubernetes, which run in containers without the rights for them."
@@ -129,7 +128,7 @@ func (c *command) dirStep(path string) step {
 	made := false
 	return step{
 		what: fmt.Sprintf("make directory %s, for administrators only", path),
-		do:   func() (err error) { made, err = makeDir(path); return err },
+		do:   func() (err error) { made, err = admindir.Make(path); return err },
 		undo: func() error {
 			if !made {
 				return nil
@@ -318,8 +317,8 @@ func (c *command) startAndAwait(pipes []string) error {
 
 // servedBy returns which of the pipes a process serves, and an error if another process
 // serves one.
-func servedBy(pid uint32, pipes []string) (by []string, err error) {
-	for _, path := range pipes {
+func servedBy(pid uint32, paths []string) (by []string, err error) {
+	for _, path := range paths {
 		server, image, err := pipes.ServerOf(path)
 		switch {
 		case errors.Is(err, windows.ERROR_FILE_NOT_FOUND):

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unsafe"
@@ -239,9 +240,16 @@ func undo(e entry) error {
 	case kindService:
 		return testbed.RemoveService(e.Name)
 	case kindStopped:
+		if e.Name != initiator {
+			return fmt.Errorf("service %s is not one that this program starts", e.Name)
+		}
 		return testbed.StopService(e.Name)
 	case kindAutomount:
-		return setAutomount(e.Name == "true")
+		on, err := strconv.ParseBool(e.Name)
+		if err != nil {
+			return fmt.Errorf("automount was %q: want true or false", e.Name)
+		}
+		return setAutomount(on)
 	case kindMapping:
 		return removeMapping(e.Name)
 	case kindAccount, kindShare:

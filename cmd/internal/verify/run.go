@@ -18,6 +18,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/admindir"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/testbed"
 )
@@ -285,14 +286,19 @@ func (r *runner) section(ctx context.Context, s section) error {
 	return nil
 }
 
-// stateDir is the directory of the journal, which the next run has to find.
+// stateDir is the directory of the journal, which the next run has to find. What the journal
+// names is undone, so only administrators may write to the one of this machine.
 func stateDir(o options) (string, error) {
 	if o.Simulated && o.State == "" {
 		return os.MkdirTemp("", directoryPrefix)
+	}
+	if o.Simulated {
+		return o.State, os.MkdirAll(o.State, 0o700)
 	}
 	dir := o.State
 	if dir == "" {
 		dir = filepath.Join(os.Getenv("ProgramData"), "csi-proxy-verify")
 	}
-	return dir, os.MkdirAll(dir, 0o700)
+	_, err := admindir.Make(dir)
+	return dir, err
 }

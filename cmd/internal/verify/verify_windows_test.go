@@ -78,7 +78,8 @@ func TestUndo(t *testing.T) {
 	}
 
 	other := t.TempDir()
-	for _, e := range []entry{{kindDirectory, other}, {kindDirectory, temp}, {kindService, "RpcSs"}, {"disk", "1"}} {
+	for _, e := range []entry{{kindDirectory, other}, {kindDirectory, temp}, {kindService, "RpcSs"}, {kindStopped, "RpcSs"}, {kindAutomount, "maybe"},
+		{kindAccount, "Administrator"}, {kindShare, "C$"}, {kindMapping, `\\server\share`}, {"disk", "1"}} {
 		if err := undo(e); err == nil {
 			t.Errorf("undo %+v: no error, although it is not of this program", e)
 		}
