@@ -26,8 +26,6 @@ const (
 	stopTime = 90 * time.Second
 	// serveTime is how long a new process has until it serves all pipes.
 	serveTime = 60 * time.Second
-	// shutdownTime is what running calls have when Windows shuts down.
-	shutdownTime = 90 * time.Second
 	// pollTime is the time between two looks at the service or a pipe.
 	pollTime = 100 * time.Millisecond
 )
@@ -215,11 +213,6 @@ func (c *command) create(exe string, args []string) (err error) {
 	// a stop (package winsvc).
 	if err := s.SetRecoveryActionsOnNonCrashFailures(true); err != nil && !c.lacks("the restart after an exit with an error", err) {
 		return fmt.Errorf("set the restart after an exit with an error: %w", err)
-	}
-	// SERVICE_PRESHUTDOWN_INFO is one DWORD, in milliseconds (winsvc.h).
-	ms := uint32(shutdownTime.Milliseconds())
-	if err := windows.ChangeServiceConfig2(h, windows.SERVICE_CONFIG_PRESHUTDOWN_INFO, (*byte)(unsafe.Pointer(&ms))); err != nil && !c.lacks("the time before a shutdown", err) {
-		return fmt.Errorf("set the time before a shutdown: %w", err)
 	}
 	return nil
 }

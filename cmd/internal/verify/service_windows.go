@@ -109,8 +109,8 @@ func runService(t *testing.T, o options) {
 		if err := dial(); err != nil {
 			t.Error(err)
 		}
-		if running.Accepts&svc.AcceptStop == 0 || running.Accepts&svc.AcceptPreShutdown == 0 {
-			t.Errorf("it accepts %#x, without a stop, or without a notice before the shutdown", running.Accepts)
+		if running.Accepts&svc.AcceptStop == 0 || running.Accepts&svc.AcceptShutdown == 0 || running.Accepts&svc.AcceptPreShutdown != 0 {
+			t.Errorf("it accepts %#x, want a stop and the shutdown, and not the notice before it, in which the kubelet unmounts", running.Accepts)
 		}
 	})
 	t.Run("it starts again after its process was ended", func(t *testing.T) {

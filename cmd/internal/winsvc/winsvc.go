@@ -35,25 +35,6 @@ func (s Shutdown) Error() string { return fmt.Sprintf("Windows shuts down in %v"
 // StopWithin returns the time that the program has to stop.
 func (s Shutdown) StopWithin() time.Duration { return s.Limit }
 
-// Times that Windows gives a service before it shuts down (docs/contract/pipes.md).
-const (
-	// preshutdownTime is the default with SERVICE_CONTROL_PRESHUTDOWN since build 15063.
-	preshutdownTime = 10 * time.Second
-	// oldPreshutdownTime was the default before. Windows may still return it as the
-	// setting of a service that has none.
-	oldPreshutdownTime = 3 * time.Minute
-	// longestShutdown is what a service may count on, whatever its setting: Windows was
-	// seen to end services after two minutes.
-	longestShutdown = 2 * time.Minute
-	// reporting is what is left of these times for reporting that the service stopped.
-	reporting = time.Second
-)
-
-// preshutdownLimit returns how long the program may take to stop with a setting of
-// SERVICE_CONFIG_PRESHUTDOWN_INFO, or 0 if that could not be read.
-func preshutdownLimit(setting time.Duration) time.Duration {
-	if setting == 0 || setting >= oldPreshutdownTime {
-		setting = preshutdownTime
-	}
-	return max(min(setting, longestShutdown)-reporting, 0)
-}
+// shutdownTime is what a service may take to stop when Windows shuts down: Windows gives about
+// 5 s (docs/contract/pipes.md), and one is for reporting that it stopped.
+const shutdownTime = 4 * time.Second

@@ -2,20 +2,16 @@ package winsvc
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc"
 )
 
-// shutdownTime is what Windows gives a service that does not stop before the shutdown begins,
-// with SERVICE_CONTROL_SHUTDOWN (docs/contract/pipes.md).
-const shutdownTime = 5 * time.Second
-
 const (
-	accepted = svc.AcceptStop | svc.AcceptShutdown | svc.AcceptPreShutdown | svc.AcceptParamChange
+	// Not SERVICE_ACCEPT_PRESHUTDOWN: before a shutdown the kubelet unmounts the volumes of its
+	// pods, through this service, in its own handler of SERVICE_CONTROL_PRESHUTDOWN.
+	accepted = svc.AcceptStop | svc.AcceptShutdown | svc.AcceptParamChange
 
 	// During a pending start or stop, progress is reported to the manager every
 	// reportInterval. The manager gives up after waitHint without a report.
@@ -27,39 +23,16 @@ const (
 // calls failed with the exit code if p fails without a request to stop; failed must
 // end the process. It fails if the process was not started by the service manager.
 func Run(name string, p Program, failed func(code int)) (int, error) {
-	h := &handler{program: p, failed: failed, preshutdown: func() time.Duration { return preshutdownSetting(name) }}
+	h := &handler{program: p, failed: failed}
 	if err := svc.Run(name, h); err != nil {
 		return 0, fmt.Errorf("run as the service %s: %w", name, err)
 	}
 	return 0, nil
 }
 
-// preshutdownSetting returns the time that Windows gives the service at a shutdown, or 0
-// if that cannot be read.
-func preshutdownSetting(name string) time.Duration {
-	m, err := windows.OpenSCManager(nil, nil, windows.SC_MANAGER_CONNECT)
-	if err != nil {
-		return 0
-	}
-	defer windows.CloseServiceHandle(m)
-	s, err := windows.OpenService(m, windows.StringToUTF16Ptr(name), windows.SERVICE_QUERY_CONFIG)
-	if err != nil {
-		return 0
-	}
-	defer windows.CloseServiceHandle(s)
-	// SERVICE_PRESHUTDOWN_INFO is one DWORD, in milliseconds.
-	info := make([]byte, 4)
-	var needed uint32
-	if err := windows.QueryServiceConfig2(s, windows.SERVICE_CONFIG_PRESHUTDOWN_INFO, &info[0], uint32(len(info)), &needed); err != nil {
-		return 0
-	}
-	return time.Duration(binary.LittleEndian.Uint32(info)) * time.Millisecond
-}
-
 type handler struct {
-	program     Program
-	failed      func(code int)
-	preshutdown func() time.Duration // the service's setting
+	program Program
+	failed  func(code int)
 }
 
 // Execute is called by package svc. The service ends when it returns.
@@ -88,7 +61,6 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, states 
 		}
 	}
 	report()
-	var setting time.Duration
 	tick := time.NewTicker(reportInterval)
 	defer tick.Stop()
 	for {
@@ -98,7 +70,6 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, states 
 			if status.State == svc.StartPending {
 				status = svc.Status{State: svc.Running, Accepts: accepted}
 				report()
-				setting = h.preshutdown()
 			}
 		case <-tick.C:
 			if status.State != svc.Running {
@@ -111,9 +82,7 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, states 
 			case svc.Stop:
 				stop(nil)
 			case svc.Shutdown:
-				stop(Shutdown{shutdownTime - reporting})
-			case svc.PreShutdown:
-				stop(Shutdown{preshutdownLimit(setting)})
+				stop(Shutdown{shutdownTime})
 			case svc.ParamChange:
 				// All parameters are flags, which cannot change.
 			}

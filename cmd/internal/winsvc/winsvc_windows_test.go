@@ -21,9 +21,9 @@ type execution struct {
 }
 
 // execute runs a handler as package svc does. It must be called in a bubble.
-func execute(t *testing.T, preshutdown time.Duration, p Program) *execution {
+func execute(t *testing.T, p Program) *execution {
 	e := &execution{requests: make(chan svc.ChangeRequest)}
-	h := &handler{program: p, failed: func(code int) { e.failed = append(e.failed, code) }, preshutdown: func() time.Duration { return preshutdown }}
+	h := &handler{program: p, failed: func(code int) { e.failed = append(e.failed, code) }}
 	states, done := make(chan svc.Status), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -53,7 +53,7 @@ func TestFailureIsNotReportedAsStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fail := make(chan struct{})
-				e := execute(t, 0, func(_ context.Context, ready func()) int {
+				e := execute(t, func(_ context.Context, ready func()) int {
 					if serves {
 						ready()
 					}
@@ -79,7 +79,7 @@ func TestFailureIsNotReportedAsStop(t *testing.T) {
 // calls.
 func TestWantedStopIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := execute(t, 0, func(ctx context.Context, ready func()) int {
+		e := execute(t, func(ctx context.Context, ready func()) int {
 			ready()
 			<-ctx.Done()
 			return 1
@@ -96,7 +96,7 @@ func TestWantedStopIsNoFailure(t *testing.T) {
 // request to stop must not begin the count again.
 func TestStopReportsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := execute(t, 0, func(ctx context.Context, ready func()) int {
+		e := execute(t, func(ctx context.Context, ready func()) int {
 			ready()
 			<-ctx.Done()
 			time.Sleep(30 * time.Second)
@@ -124,37 +124,31 @@ func TestStopReportsProgress(t *testing.T) {
 	})
 }
 
-// Before Windows shuts down, a service has as long as its setting says, and 10 s without
-// one.
+// Before a shutdown the kubelet unmounts volumes through this service, so it serves until the
+// shutdown itself begins, and then has 4 s.
 func TestShutdownLimitsStop(t *testing.T) {
-	for name, test := range map[string]struct {
-		cmd     svc.Cmd
-		setting time.Duration
-		want    time.Duration
-	}{
-		"preshutdown":                {svc.PreShutdown, 0, 9 * time.Second},
-		"preshutdown with a setting": {svc.PreShutdown, 90 * time.Second, 89 * time.Second},
-		"shutdown":                   {svc.Shutdown, 90 * time.Second, 4 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var cause error
-				e := execute(t, test.setting, func(ctx context.Context, ready func()) int {
-					ready()
-					<-ctx.Done()
-					cause = context.Cause(ctx)
-					return 0
-				})
-				if e.last().Accepts&svc.AcceptPreShutdown == 0 {
-					t.Error("does not accept SERVICE_CONTROL_PRESHUTDOWN")
-				}
-				e.requests <- svc.ChangeRequest{Cmd: test.cmd}
-				synctest.Wait()
-				var s Shutdown
-				if !errors.As(cause, &s) || s.StopWithin() != test.want {
-					t.Errorf("the program has to stop because of %v, want a Shutdown with %v", cause, test.want)
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		var cause error
+		e := execute(t, func(ctx context.Context, ready func()) int {
+			ready()
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return 0
 		})
-	}
+		if accepts := e.last().Accepts; accepts&svc.AcceptPreShutdown != 0 || accepts&svc.AcceptShutdown == 0 {
+			t.Errorf("it accepts %#x, want SERVICE_CONTROL_SHUTDOWN without SERVICE_CONTROL_PRESHUTDOWN", accepts)
+		}
+		e.requests <- svc.ChangeRequest{Cmd: svc.PreShutdown}
+		time.Sleep(time.Minute) // of the bubble
+		synctest.Wait()
+		if cause != nil || e.ended || e.last().State != svc.Running {
+			t.Errorf("before the shutdown it stops because of %v, in state %d; want that it serves", cause, e.last().State)
+		}
+		e.requests <- svc.ChangeRequest{Cmd: svc.Shutdown}
+		synctest.Wait()
+		var s Shutdown
+		if !errors.As(cause, &s) || s.StopWithin() != 4*time.Second || !e.ended {
+			t.Errorf("it stops because of %v, ended: %t; want a Shutdown with 4 s", cause, e.ended)
+		}
+	})
 }
