@@ -87,13 +87,13 @@ func TestWin32CodesMatchKinds(t *testing.T) {
 // Every error of a failing disk says so, also where no operation gave it a hint.
 func TestFailingDisk(t *testing.T) {
 	for e := range win32.Errno(20_000) {
-		s := statusOf(hosterr.Wrap("read", "disk 3", e))
+		s := Status(hosterr.Wrap("read", "disk 3", e))
 		hint, failing := infoOf(t, s).Metadata[MetaHint], slices.Contains(win32.DiskFailures(), e)
 		if failing != strings.Contains(hint, "the disk or the way to it fails") || failing && s.Code() != codes.DataLoss && s.Code() != codes.Internal {
 			t.Errorf("%s: code %v, hint %q; a failing disk: %t", e.Name(), s.Code(), hint, failing)
 		}
 	}
-	if hint := infoOf(t, statusOf(hosterr.WithHint("grow", "disk 3", win32.ERROR_SECTOR_NOT_FOUND, "own"))).Metadata[MetaHint]; hint != "own" {
+	if hint := infoOf(t, Status(hosterr.WithHint("grow", "disk 3", win32.ERROR_SECTOR_NOT_FOUND, "own"))).Metadata[MetaHint]; hint != "own" {
 		t.Errorf("the hint of the operation became %q", hint)
 	}
 }
