@@ -275,6 +275,7 @@ func TestSystemSpecificFiles(t *testing.T) {
 		"cmd/internal/dllsearch":  "restricts the search for DLLs",
 		"cmd/internal/bench":      "reads the memory of its process",
 		"cmd/csi-proxyctl":        "reads the rights of the service's files",
+		"cmd/internal/admindir":   "makes directories with the rights of Windows, and reads them",
 		"cmd/internal/logs":       "makes a directory for administrators",
 		"cmd/internal/winsvc":     "the service wrapper",
 		"cmd/internal/install":    "installs the service",
