@@ -7,4 +7,5 @@ func (s *SMB) Remembered() int {
 	return len(s.shares) + len(s.servers)
 }
 
-var SameUser = sameUser
+// MaybeSame reports whether two names can be of the same user.
+func MaybeSame(a, b string) bool { return accountOf(a).maybe(accountOf(b)) }

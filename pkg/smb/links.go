@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ func (c *call) usedBy(share winpath.Share, except string) (string, error) {
 		case err == nil && ok && link.Share() == share:
 			return path, nil
 		case err == nil:
-			c.s.dropLink(share, path)
+			c.s.change(share, func(r *record) { delete(r.links, linkKey(path)) })
 		case c.ctx.Err() != nil:
 			return "", c.ctx.Err()
 		default:
@@ -174,7 +175,7 @@ func (s *SMB) sweep(ctx context.Context, shares []winpath.Share) {
 func (s *SMB) sweepOne(ctx context.Context, share winpath.Share) error {
 	c := &call{s: s, ctx: ctx, share: share, host: s.on(ctx, share)}
 	return s.locked(ctx, share.Server(), nil, func() error {
-		if !s.isUnwanted(share) { // mapped again in the meantime
+		if !slices.Contains(s.unwanted(""), share) { // mapped again in the meantime
 			return nil
 		}
 		by, err := c.usedBy(share, "")

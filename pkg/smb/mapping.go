@@ -121,7 +121,7 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	case add:
 		return true, c.add()
 	case adopt:
-		c.adopt()
+		c.adopt(v)
 	case replace:
 		return false, c.replace(v)
 	case deny:
@@ -136,7 +136,7 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 // error only if the call has ended.
 func (c *call) ask() error {
 	if c.answer == smbapi.Unasked {
-		c.answer, c.answerErr = c.host.Ask(c.share.Server(), c.user, c.password)
+		c.answer, c.answerErr = c.host.Ask(c.share.Server(), c.as.user, c.password)
 	}
 	return c.ctx.Err()
 }
@@ -245,22 +245,22 @@ func (c *call) access(path string) error {
 // owner returns whose credentials a mapping has, and a text for that user. All mappings of a
 // server have the same.
 func (c *call) owner(m smbapi.Mapping) (owner, string) {
-	user, mark, known := c.s.credentials(m.Share.Server())
-	if known && m.User != "" && !strings.EqualFold(nameOf(user), nameOf(m.User)) {
+	have, known := c.s.credentials(m.Share.Server())
+	reported := accountOf(m.User)
+	if known && m.User != "" && have.name != reported.name {
 		known = false // another program has made the mapping again
 	}
-	same := strings.EqualFold(user, c.user)
-	alike := mark == c.s.markOf(c.user, c.password)
+	same, alike := have.account == c.as.account, have.mark == c.as.mark
 	switch {
 	case known && same && alike:
-		return own, userText(user)
+		return own, userText(have.user)
 	case known && (same || alike):
-		return maybe, userText(user)
+		return maybe, userText(have.user)
 	case known:
-		return foreign, userText(user)
+		return foreign, userText(have.user)
 	case m.User == "":
 		return maybe, unknownUser
-	case sameUser(m.User, c.user):
+	case reported.maybe(c.as.account):
 		return maybe, userText(m.User)
 	}
 	return foreign, userText(m.User)
@@ -277,32 +277,6 @@ func userText(user string) string {
 	return fmt.Sprintf("user %q", user)
 }
 
-// nameOf returns the name of a user without a domain: "ann" of "CORP\ann", "ann@corp.example.com"
-// and "ann".
-func nameOf(user string) string {
-	_, name := account(user)
-	return name
-}
-
-// sameUser reports whether two names can be of the same user: Windows may report a domain
-// that is not in the request, or that the request has in the name (name@domain).
-func sameUser(a, b string) bool {
-	domainA, nameA := account(a)
-	domainB, nameB := account(b)
-	firstA, _, _ := strings.Cut(domainA, ".")
-	firstB, _, _ := strings.Cut(domainB, ".")
-	return strings.EqualFold(nameA, nameB) && (domainA == "" || domainB == "" || strings.EqualFold(firstA, firstB))
-}
-
-// account returns the parts of a user: "ann" of "CORP\ann", "ann@corp.example.com" and "ann".
-func account(user string) (domain, name string) {
-	if domain, name, ok := strings.Cut(user, `\`); ok {
-		return domain, name
-	}
-	name, domain, _ = strings.Cut(user, "@")
-	return domain, name
-}
-
 // failure returns the error of a request that changes nothing: the server does not accept its
 // credentials, or the share cannot be used.
 func (c *call) failure(v view) error {
@@ -310,7 +284,7 @@ func (c *call) failure(v view) error {
 	if c.answer == smbapi.Refused {
 		why = "the server refuses it"
 	}
-	about, err, hint := "map share", c.answerErr, smbapi.HintCredentials(c.user)
+	about, err, hint := "map share", c.answerErr, smbapi.HintCredentials(c.as.user)
 	switch {
 	case v.failed != nil && c.answer != smbapi.Refused:
 		about, hint = "reach share", "check the server and the share; the mapping is kept and works again when they do"
@@ -335,9 +309,9 @@ func (c *call) conflict(share winpath.Share, user, by, why string) error {
 	hint := "a node can use an SMB server with one user only: use the same credentials, or remove the other mapping when nothing uses it"
 	switch {
 	case why == "":
-		what += fmt.Sprintf("; Windows allows one user at a time for each server, and this request is for %s", userText(c.user))
-	case user != unknownUser && !strings.EqualFold(user, userText(c.user)):
-		what += fmt.Sprintf("; this request is for %s with the same password, and %s", userText(c.user), why)
+		what += fmt.Sprintf("; Windows allows one user at a time for each server, and this request is for %s", userText(c.as.user))
+	case user != unknownUser && !strings.EqualFold(user, userText(c.as.user)):
+		what += fmt.Sprintf("; this request is for %s with the same password, and %s", userText(c.as.user), why)
 	default:
 		what += fmt.Sprintf("; this request has another password for %s, and %s", user, why)
 		hint = "check the password in the volume's secret; -smb-accept-unverified-passwords accepts one that cannot be verified"
@@ -348,30 +322,25 @@ func (c *call) conflict(share winpath.Share, user, by, why string) error {
 // adopt records the credentials of the call, which the server has accepted, as those of the
 // mapping. Its next session has them. The user of the mapping stays as it is: a known one with
 // its spelling, and an unknown one unknown, because the server accepts several.
-func (c *call) adopt() {
-	user, _, known := c.s.credentials(c.share.Server())
-	for _, m := range c.listed {
-		if m.Share == c.share && !known && m.User != "" {
-			user, known = c.user, true
-		}
-	}
-	if !known || !strings.EqualFold(user, c.user) {
+func (c *call) adopt(v view) {
+	have, known := c.s.credentials(c.share.Server())
+	if v.user == unknownUser || known && have.account != c.as.account {
 		return
 	}
-	c.s.base.Node.Log.Info("Accepted new credentials for an SMB mapping in use", "share", c.share, "user", c.user)
-	c.s.mapped(c.share, c.user, c.password)
+	c.s.base.Node.Log.Info("Accepted new credentials for an SMB mapping in use", "share", c.share, "user", c.as.user)
+	c.s.mapped(c.share, c.as)
 }
 
 // add maps the share.
 func (c *call) add() error {
-	add := func() error { return c.host.api.NewSMBGlobalMapping(c.share.String(), c.user, c.password) }
+	add := func() error { return c.host.api.NewSMBGlobalMapping(c.share.String(), c.as.user, c.password) }
 	err := add()
 	switch {
 	case smbapi.CredentialConflict(err):
 		var removed int
 		if removed, err = c.removeRivals(); err == nil && removed == 0 {
 			err = hosterr.WithHint("map share", hosterr.Quote(c.share.String()),
-				hosterr.Text(hosterr.ErrFailedPrecondition, "Windows has a session with server %q that is not for %s, or has another password", c.share.Server(), userText(c.user)),
+				hosterr.Text(hosterr.ErrFailedPrecondition, "Windows has a session with server %q that is not for %s, or has another password", c.share.Server(), userText(c.as.user)),
 				"run net use on the node, also in the sessions of administrators, and disconnect the server")
 		}
 		if err == nil {
@@ -386,8 +355,8 @@ func (c *call) add() error {
 		}
 		return err
 	}
-	c.s.mapped(c.share, c.user, c.password)
-	c.s.base.Node.Log.Info("Mapped SMB share", "share", c.share, "user", c.user)
+	c.s.mapped(c.share, c.as)
+	c.s.base.Node.Log.Info("Mapped SMB share", "share", c.share, "user", c.as.user)
 	return nil
 }
 
@@ -403,7 +372,7 @@ func (c *call) unexplained(failed error, add func() error) error {
 	}
 	switch {
 	case c.answer == smbapi.Refused:
-		return fail(c.answerErr, smbapi.HintCredentials(c.user))
+		return fail(c.answerErr, smbapi.HintCredentials(c.as.user))
 	case errors.Is(c.answerErr, hosterr.ErrUnavailable):
 		return fail(c.answerErr, smbapi.HintServer)
 	}

@@ -33,12 +33,34 @@ type records struct {
 
 // credentials are those of a request.
 type credentials struct {
-	user string
+	user string // as the request has it, for messages
+	account
 	mark mark
 }
 
 // mark is an HMAC of a user's name without a domain, and the password.
 type mark [sha256.Size]byte
+
+// account is the name of a user, in lower case: "corp\ann" and "ann@corp.example.com" are ann.
+// The zero account is the node's own.
+type account struct{ text, domain, name string }
+
+func accountOf(user string) account {
+	a := account{text: strings.ToLower(user)}
+	var ok bool
+	if a.domain, a.name, ok = strings.Cut(a.text, `\`); !ok {
+		a.name, a.domain, _ = strings.Cut(a.text, "@")
+	}
+	return a
+}
+
+// maybe reports whether two names can be of the same user: Windows may report a domain
+// that is not in the request, or that the request has in the name (name@domain).
+func (a account) maybe(b account) bool {
+	first, _, _ := strings.Cut(a.domain, ".")
+	second, _, _ := strings.Cut(b.domain, ".")
+	return a.name == b.name && (first == "" || second == "" || first == second)
+}
 
 // record is what is known about one share.
 type record struct {
@@ -85,23 +107,24 @@ func (r *records) partly() bool {
 	return r.incomplete
 }
 
-// markOf returns a keyed hash of credentials, to compare them without storing them.
-func (r *records) markOf(user, password string) (m mark) {
+// credentialsOf returns credentials with a keyed hash, to compare them without storing them.
+func (r *records) credentialsOf(user, password string) credentials {
+	c := credentials{user: user, account: accountOf(user)}
 	h := hmac.New(sha256.New, r.key[:])
-	h.Write([]byte(strings.ToLower(nameOf(user)) + "\x00"))
+	h.Write([]byte(c.name + "\x00"))
 	if user != "" { // without a user the password is not used
 		h.Write([]byte(password))
 	}
-	h.Sum(m[:0])
-	return m
+	h.Sum(c.mark[:0])
+	return c
 }
 
 // credentials returns the credentials of the mappings of a server, if this process made one.
-func (r *records) credentials(server string) (user string, m mark, known bool) {
+func (r *records) credentials(server string) (c credentials, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c, known := r.servers[server]
-	return c.user, c.mark, known
+	c, known = r.servers[server]
+	return c, known
 }
 
 // made reports whether this process has made or used the mapping of a share.
@@ -113,17 +136,8 @@ func (r *records) made(share winpath.Share) bool {
 }
 
 // mapped records the credentials of a mapping.
-func (r *records) mapped(share winpath.Share, user, password string) {
-	c := credentials{user, r.markOf(user, password)}
-	r.change(share, func(rec *record) {
-		rec.made = true
-		r.servers[share.Server()] = c
-	})
-}
-
-// wanted records that a request uses a mapping.
-func (r *records) wanted(share winpath.Share) {
-	r.change(share, func(rec *record) { rec.made, rec.unwanted = true, false })
+func (r *records) mapped(share winpath.Share, c credentials) {
+	r.change(share, func(rec *record) { rec.made, r.servers[share.Server()] = true, c })
 }
 
 // removed forgets a removed mapping, and with the last one of a server its credentials.
@@ -139,18 +153,9 @@ func (r *records) removed(share winpath.Share) {
 	})
 }
 
-// leave records that a mapping is to be removed with its last link.
-func (r *records) leave(share winpath.Share) {
-	r.change(share, func(rec *record) { rec.unwanted = true })
-}
-
 // addLink records a link, which is at its path now.
 func (r *records) addLink(share winpath.Share, path string) {
 	r.change(share, func(rec *record) { rec.links[linkKey(path)] = path })
-}
-
-func (r *records) dropLink(share winpath.Share, path string) {
-	r.change(share, func(rec *record) { delete(rec.links, linkKey(path)) })
 }
 
 // change changes the record of a share. It deletes empty records, because requests can name
@@ -187,13 +192,6 @@ func (r *records) unwanted(path string) (shares []winpath.Share) {
 	}
 	slices.SortFunc(shares, func(a, b winpath.Share) int { return strings.Compare(a.String(), b.String()) }) // so that a seeded run can be repeated
 	return shares
-}
-
-func (r *records) isUnwanted(share winpath.Share) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	rec := r.shares[share]
-	return rec != nil && rec.unwanted
 }
 
 // armTimer calls f after the interval if a share is unwanted, unless the timer already runs.

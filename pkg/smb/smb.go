@@ -84,13 +84,14 @@ func (published) Ask(_, _, _ string) (smbapi.Answer, error) { return smbapi.Cann
 
 // call is a running request. It holds the lock of the server.
 type call struct {
-	s              *SMB
-	ctx            context.Context
-	host           host
-	share          winpath.Share
-	remote         RemotePath
-	local          string
-	user, password string
+	s        *SMB
+	ctx      context.Context
+	host     host
+	share    winpath.Share
+	remote   RemotePath
+	local    string
+	as       credentials
+	password string
 	// listed are the mappings of the node, as they were listed last.
 	listed []smbapi.Mapping
 	// answer is the server's answer to the credentials, and answerErr its reason.
@@ -149,7 +150,7 @@ func (s *SMB) NewSMBGlobalMapping(ctx context.Context, in *NewSMBGlobalMappingRe
 	if err := checkCredentials(in.Username, in.Password); err != nil {
 		return nil, err
 	}
-	c := &call{s: s, ctx: ctx, remote: remote, share: remote.Share, local: in.LocalPath, user: in.Username, password: in.Password}
+	c := &call{s: s, ctx: ctx, remote: remote, share: remote.Share, local: in.LocalPath, as: s.credentialsOf(in.Username, in.Password), password: in.Password}
 	c.host = s.on(ctx, c.share)
 	err = s.run(c, local, c.newMapping)
 	return service.Response(&NewSMBGlobalMappingResponse{}, err)
@@ -182,7 +183,7 @@ func (c *call) newMapping() error {
 	if err != nil {
 		return err
 	}
-	c.s.wanted(c.share)
+	c.s.change(c.share, func(r *record) { r.made, r.unwanted = true, false })
 	if c.local == "" {
 		return nil
 	}
@@ -235,7 +236,7 @@ func (c *call) removeUnused() error {
 		return err
 	}
 	if by != "" {
-		c.s.leave(c.share)
+		c.s.change(c.share, func(r *record) { r.unwanted = true })
 		c.s.sweepLater()
 		c.s.base.Node.Log.Info("Keeping SMB mapping until its links are removed", "share", c.share, "link", by)
 		return nil
