@@ -261,13 +261,20 @@ func (d *Disk) Attributes(ctx context.Context) (uint64, error) {
 }
 
 // SetAttributes sets the DISK_ATTRIBUTE_ bits that are in mask. The setting
-// survives a restart.
+// survives a restart. Windows reads the table of a disk that is online again; that it cannot
+// is logged, because the bits are set. No program is known that asks an offline disk to do so.
 func (d *Disk) SetAttributes(ctx context.Context, attrs, mask uint64) error {
 	in := win32.SetDiskAttributes{Persist: true, Attributes: attrs, Mask: mask}.Encode()
 	if _, err := d.control(ctx, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
 		return hosterr.Wrap("set the disk's attributes", "", err)
 	}
-	return d.UpdateProperties(ctx)
+	if attrs&win32.DISK_ATTRIBUTE_OFFLINE != 0 {
+		return nil
+	}
+	if err := d.UpdateProperties(ctx); err != nil {
+		d.node.Log.Warn("Windows did not read a disk again whose attributes were set", "attributes", attrs, "mask", mask, "err", err)
+	}
+	return ctx.Err()
 }
 
 // Clustered reports whether a failover cluster manages the disk.
@@ -300,25 +307,31 @@ func (d *Disk) Writable(ctx context.Context, number uint32) error {
 		}
 		return hosterr.WithHint("check that the disk can be written", "",
 			hosterr.Text(hosterr.ErrFailedPrecondition, "disk %d is read-only on this node although its storage can be written", number), hint)
-	case win32.IsCode(err, win32.ERROR_WRITE_PROTECT, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED):
-		d.node.Log.Warn("Using a read-only disk; Windows does not say whether its storage can be written", "disk", number, "err", err)
-		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
 	}
-	return hosterr.Wrap("check whether the disk is write-protected", "", err)
+	d.node.Log.Warn("Using a read-only disk; Windows does not say whether its storage can be written", "disk", number, "err", err)
+	return nil
 }
 
 // WriteProtected reports whether the disk refuses writes, for any reason: an
 // attribute, being offline, a switch on the device, another machine's
-// reservation. A disk whose driver does not support the query counts as writable.
+// reservation. Only ERROR_WRITE_PROTECT says so: Windows asks the medium with a command that
+// not every device knows, and returns whatever error that has (disk.c of Microsoft's samples).
+// A disk with another error counts as writable.
 func (d *Disk) WriteProtected(ctx context.Context) (bool, error) {
 	_, err := d.control(ctx, win32.IOCTL_DISK_IS_WRITABLE, nil, nil)
 	switch {
-	case err == nil, win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED):
+	case err == nil:
 		return false, nil
 	case win32.IsCode(err, win32.ERROR_WRITE_PROTECT):
 		return true, nil
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case !win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED):
+		d.node.Log.Warn("Windows does not say whether a disk is write-protected", "err", err)
 	}
-	return false, hosterr.Wrap("check whether the disk is write-protected", "", err)
+	return false, nil
 }
 
 // MakeUsable brings the disk online and makes it writable, if it is not. By

@@ -6,7 +6,6 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
-	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -111,15 +110,19 @@ func TestSetDiskReadOnlyReportsProtectedDisk(t *testing.T) {
 	}
 }
 
+// Only ERROR_WRITE_PROTECT says that a medium is protected.
 func TestGetDiskReadOnlyByDriverError(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		answer error
-		want   error // nil: writable
+		name     string
+		answer   error
+		readOnly bool
 	}{
-		{"an unknown control code", win32.ERROR_INVALID_FUNCTION, nil},
-		{"an unsupported control code", win32.ERROR_NOT_SUPPORTED, nil},
-		{"the disk fails", win32.ERROR_IO_DEVICE, win32.ERROR_IO_DEVICE},
+		{"a protected medium", win32.ERROR_WRITE_PROTECT, true},
+		{"an unknown control code", win32.ERROR_INVALID_FUNCTION, false},
+		{"an unsupported control code", win32.ERROR_NOT_SUPPORTED, false},
+		{"a device without the command", win32.ERROR_IO_DEVICE, false},
+		{"a device that is not ready", win32.ERROR_NOT_READY, false},
+		{"an invalid parameter", win32.ERROR_INVALID_PARAMETER, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
@@ -130,11 +133,8 @@ func TestGetDiskReadOnlyByDriverError(t *testing.T) {
 				return call.Do()
 			})
 			out, err := f.disk.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 1})
-			if !errors.Is(err, c.want) || c.want == nil && (err != nil || out.IsReadOnly) {
-				t.Errorf("%+v, %v, want error %v", out, err, c.want)
-			}
-			if host, err := diskapi.On(f.Node.Node).GetDiskReadOnly(1); c.want != nil && (!host || err == nil) {
-				t.Errorf("the host returns %t, %v; want true with an error", host, err)
+			if err != nil || out.IsReadOnly != c.readOnly {
+				t.Errorf("%+v, %v, want %t", out, err, c.readOnly)
 			}
 		})
 	}
@@ -162,4 +162,21 @@ func TestReadOnlyRequestsRefused(t *testing.T) {
 	_, err = f.disk.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 9})
 	wantKind(t, err, hosterr.ErrNotFound, "disk 9")
 	wantKind(t, f.setReadOnly(9, true), hosterr.ErrNotFound, "disk 9")
+}
+
+// A disk is offline when Windows has set the attribute. It is not asked to read the disk's
+// table then.
+func TestOfflineDiskIsNotAskedForItsTable(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
+	asked := 0
+	f.Observe(func(c *win32.Call) error {
+		if c.Code == win32.IOCTL_DISK_UPDATE_PROPERTIES {
+			asked++
+			return win32.ERROR_NOT_READY
+		}
+		return c.Do()
+	})
+	if err := f.setState(1, false); err != nil || asked > 0 || f.online(1) {
+		t.Errorf("SetDiskState(offline) = %v, the disk was asked %d times", err, asked)
+	}
 }
