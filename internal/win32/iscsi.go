@@ -136,12 +136,14 @@ const (
 	ISDSC_TRANSPORT_ERROR              ISCSIStatus = 0xEFFF0024
 	ISDSC_TARGET_NOT_FOUND             ISCSIStatus = 0xEFFF0029
 	ISDSC_LOGIN_USER_INFO_BAD          ISCSIStatus = 0xEFFF002A
+	ISDSC_OPERATION_NOT_ALL_SUCCESS    ISCSIStatus = 0xAFFF002E
 	ISDSC_TARGET_PORTAL_ALREADY_EXISTS ISCSIStatus = 0xEFFF0032
 	ISDSC_SERVICE_DID_NOT_RESPOND      ISCSIStatus = 0xEFFF0039
 	ISDSC_SERVICE_NOT_RUNNING          ISCSIStatus = 0xEFFF003E
 	ISDSC_TARGET_ALREADY_LOGGED_IN     ISCSIStatus = 0xEFFF003F
 	ISDSC_DEVICE_BUSY_ON_SESSION       ISCSIStatus = 0xEFFF0040
 	ISDSC_PORTAL_NOT_FOUND             ISCSIStatus = 0xEFFF0043
+	ISDSC_BUFFER_TOO_SMALL             ISCSIStatus = 0xEFFF0054
 )
 
 // iscsiStatusInfo returns the name of s, its text, and the closest Errno, 0 if
@@ -178,6 +180,8 @@ func iscsiStatusInfo(s ISCSIStatus) (name, text string, e Errno) {
 		return "ISDSC_TARGET_NOT_FOUND", "The iSCSI initiator does not know the target.", ERROR_NOT_FOUND
 	case ISDSC_LOGIN_USER_INFO_BAD:
 		return "ISDSC_LOGIN_USER_INFO_BAD", "The CHAP user name or secret cannot be used.", 0
+	case ISDSC_OPERATION_NOT_ALL_SUCCESS:
+		return "ISDSC_OPERATION_NOT_ALL_SUCCESS", "The iSCSI operation succeeded in part: not for all initiators of the node.", 0
 	case ISDSC_TARGET_PORTAL_ALREADY_EXISTS:
 		return "ISDSC_TARGET_PORTAL_ALREADY_EXISTS", "The iSCSI target portal is already registered.", ERROR_ALREADY_EXISTS
 	case ISDSC_SERVICE_DID_NOT_RESPOND:
@@ -190,6 +194,8 @@ func iscsiStatusInfo(s ISCSIStatus) (name, text string, e Errno) {
 		return "ISDSC_DEVICE_BUSY_ON_SESSION", "A device of the iSCSI session is in use.", ERROR_BUSY
 	case ISDSC_PORTAL_NOT_FOUND:
 		return "ISDSC_PORTAL_NOT_FOUND", "The iSCSI target portal is not registered.", ERROR_NOT_FOUND
+	case ISDSC_BUFFER_TOO_SMALL:
+		return "ISDSC_BUFFER_TOO_SMALL", "The buffer is too small for the answer of the iSCSI initiator.", ERROR_INSUFFICIENT_BUFFER
 	}
 	return fmt.Sprintf("ISDSC_0x%08X", uint32(s)), fmt.Sprintf("iSCSI initiator status 0x%08X.", uint32(s)), 0
 }
@@ -216,14 +222,15 @@ func (s ISCSIStatus) Is(target error) bool {
 }
 
 // ISCSIError converts the result of a function of iscsidsc.dll to an error. Such
-// functions return both Win32 error numbers and ISCSIStatus values. For 0 it
-// returns nil.
+// functions return both Win32 error numbers, also as an HRESULT, and ISCSIStatus values.
+// For 0 it returns nil. The number of a buffer that is too small counts in every facility,
+// as os-win, a program with years on Windows, takes it.
 func ISCSIError(status uint32) error {
-	switch {
+	switch code := Errno(status & 0xFFFF); {
 	case status == 0:
 		return nil
-	case status>>16 == 0:
-		return Errno(status)
+	case status>>16 == 0, status>>16 == 0x8007, code == ERROR_INSUFFICIENT_BUFFER:
+		return code
 	}
 	return ISCSIStatus(status)
 }

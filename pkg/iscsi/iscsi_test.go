@@ -857,6 +857,46 @@ func TestDisconnectWithoutKnownDisks(t *testing.T) {
 	}
 }
 
+// A target that is away leaves a session without a connection, which Windows connects again
+// by itself. A driver's retry waits for it, whether the portal is an address or a name.
+func TestSessionWithoutConnection(t *testing.T) {
+	f := newFixture(t, target(iqn, 1))
+	f.must(f.add(here))
+	f.must(f.connect(here, iqn))
+	gone := target(iqn, 1)
+	gone.Unreachable = true
+	f.must(f.Windows.SetISCSITarget(gone))
+	for _, p := range []*iscsi.TargetPortal{here, {TargetAddress: "storage.example.com"}} {
+		wants(t, "connect while the target is away", f.connect(p, iqn), hosterr.ErrUnavailable, "reconnecting")
+	}
+	f.must(f.Windows.SetISCSITarget(target(iqn, 1)))
+	f.must(f.connect(here, iqn))
+	if n := f.count("LoginIScsiTarget"); n != 1 {
+		t.Errorf("%d logins, want one", n)
+	}
+}
+
+// On a node with several initiators, one that fails does not make the operation fail.
+func TestPartialSuccess(t *testing.T) {
+	f := newFixture(t, target(iqn, 1))
+	f.Observe(func(c *win32.Call) error {
+		if err := c.Do(); err != nil {
+			return err
+		}
+		if c.Name == "AddIScsiSendTargetPortal" || c.Name == "RefreshIScsiSendTargetPortal" {
+			return win32.ISDSC_OPERATION_NOT_ALL_SUCCESS
+		}
+		return nil
+	})
+	f.must(f.add(here))
+	if got, err := f.discover(here); err != nil || len(got) != 1 {
+		t.Errorf("discovered %q, %v", got, err)
+	}
+	if n := strings.Count(f.log.String(), "Not every iSCSI initiator"); n != 2 {
+		t.Errorf("the log says it %d times, want twice", n)
+	}
+}
+
 // The initiator reports a session as busy for a short time.
 func TestBusyInitiatorIsRetried(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))

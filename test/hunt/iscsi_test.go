@@ -574,6 +574,8 @@ func (o *iscsiObject) mayFail(s iscsiState, name string, err error, t, p int) bo
 		return !s.portals[p] && errors.Is(err, hosterr.ErrNotFound)
 	case "Connect", "Wrong":
 		switch {
+		case target.session >= 0 && !target.there: // Windows connects it again
+			return missing || errors.Is(err, hosterr.ErrUnavailable)
 		case target.session == p:
 			return false
 		case target.session >= 0:
@@ -655,7 +657,7 @@ func (o *iscsiObject) done(s iscsiState, name, value string, t, p int) []iscsiSt
 			s.targets[t].disk = 1
 			return only(ok)
 		}
-		ok := target.session == p
+		ok := target.session == p && target.there
 		target.disk = max(target.disk, 1)
 		return only(ok)
 	case "Disconnect":

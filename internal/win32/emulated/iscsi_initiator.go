@@ -283,16 +283,19 @@ func (n *Node) LogoutIScsiTarget(session win32.ISCSISessionID) error {
 	})
 }
 
-// GetIScsiSessionList implements [win32.ISCSI].
+// GetIScsiSessionList implements [win32.ISCSI]. A session whose target is away stays, without a
+// connection, until the initiator has connected it again.
 //
-// Source: document, GetIScsiSessionListW.
+// Source: document, GetIScsiSessionListW; program, os-win counts only sessions that have a
+// connection.
 func (n *Node) GetIScsiSessionList() (list []win32.ISCSISession, err error) {
 	err = n.initiator(func() error {
 		for _, s := range n.iscsi.sessions {
-			list = append(list, win32.ISCSISession{
-				ID: s.ID, TargetName: s.IQN,
-				Connections: []win32.ISCSIConnection{{TargetAddress: s.Portal.Address, TargetSocket: s.Portal.Socket}},
-			})
+			session := win32.ISCSISession{ID: s.ID, TargetName: s.IQN}
+			if !n.iscsi.targets[foldIQN(s.IQN)].Unreachable {
+				session.Connections = []win32.ISCSIConnection{{TargetAddress: s.Portal.Address, TargetSocket: s.Portal.Socket}}
+			}
+			list = append(list, session)
 		}
 		slices.SortFunc(list, func(a, b win32.ISCSISession) int { return cmp.Compare(a.ID.AdapterSpecific, b.ID.AdapterSpecific) })
 		return nil

@@ -294,7 +294,7 @@ func (a *API) RemoveIScsiPersistentTarget(l win32.ISCSIPersistentLogin) error {
 	if err != nil {
 		return err
 	}
-	initiator, err := instance(l.Initiator)
+	initiator, err := wide(l.Initiator) // required, so an empty name is passed as one
 	if err != nil {
 		return err
 	}

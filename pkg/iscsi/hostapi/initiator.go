@@ -139,11 +139,21 @@ func (i ISCSIAPI) addTargetPortal(portal *TargetPortal) error {
 	if found, err := i.registered(p); err != nil || len(found) > 0 {
 		return err
 	}
-	err = i.host.Node.API.AddIScsiSendTargetPortal(p.win32())
+	err = i.inPart(i.host.Node.API.AddIScsiSendTargetPortal(p.win32()))
 	if errors.Is(err, win32.ISDSC_TARGET_PORTAL_ALREADY_EXISTS) {
 		return nil // another program was faster
 	}
 	return initiatorError(err)
+}
+
+// inPart returns the error of an operation for all initiators of the node, such as host bus
+// adapters. One that succeeded for some of them is a success.
+func (i ISCSIAPI) inPart(err error) error {
+	if errors.Is(err, win32.ISDSC_OPERATION_NOT_ALL_SUCCESS) {
+		i.host.Node.Log.Warn("Not every iSCSI initiator of the node has succeeded", "err", err)
+		return nil
+	}
+	return err
 }
 
 // ListTargetPortals implements [HostAPI].
@@ -207,7 +217,7 @@ func (i ISCSIAPI) discoverTargetPortal(portal *TargetPortal) ([]string, error) {
 		return nil, err
 	}
 	for _, r := range found {
-		if err := i.host.Node.API.RefreshIScsiSendTargetPortal(r); err != nil {
+		if err := i.inPart(i.host.Node.API.RefreshIScsiSendTargetPortal(r)); err != nil {
 			return nil, initiatorError(err)
 		}
 	}
@@ -401,6 +411,9 @@ func (i ISCSIAPI) login(p TargetPortal, iqn string, login win32.ISCSILogin) erro
 	if s, _ := throughPortal(p, sessions); s != nil {
 		return i.awaitDisks(s.ID)
 	}
+	if err := reconnecting(sessions); err != nil {
+		return err
+	}
 	if err := i.known(p, iqn); err != nil {
 		return err
 	}
@@ -426,6 +439,18 @@ func (i ISCSIAPI) login(p TargetPortal, iqn string, login win32.ISCSILogin) erro
 	return i.awaitDisks(id)
 }
 
+// reconnecting returns an error if a target has sessions, and none of them has a connection:
+// the target is away, and Windows connects it again by itself.
+func reconnecting(sessions []win32.ISCSISession) error {
+	if len(sessions) == 0 || slices.ContainsFunc(sessions, func(s win32.ISCSISession) bool { return len(s.Connections) > 0 }) {
+		return nil
+	}
+	return &hinted{
+		hosterr.Text(hosterr.ErrUnavailable, "the session with the target has no connection, and Windows is reconnecting it"),
+		"check that the node reaches the target's portal; nothing else is needed",
+	}
+}
+
 // loggedInAlready handles Windows' error that the target is logged in: another program has
 // just made the session, or it goes through another portal.
 func (i ISCSIAPI) loggedInAlready(p TargetPortal, iqn string) error {
@@ -439,6 +464,9 @@ func (i ISCSIAPI) loggedInAlready(p TargetPortal, iqn string) error {
 	}
 	if len(sessions) == 0 {
 		return win32.ISDSC_INVALID_SESSION_ID // the session has ended in the meantime
+	}
+	if err := reconnecting(sessions); err != nil {
+		return err
 	}
 	if _, ip := ipAddress(p.Address); !ip {
 		// Sessions have the addresses of their portals, so a host name cannot be compared.

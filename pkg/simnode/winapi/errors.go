@@ -184,10 +184,12 @@ const (
 	ISDSC_TRANSPORT_ERROR              = "ISDSC_TRANSPORT_ERROR"              // 0xefff0024: The iSCSI transport failed.
 	ISDSC_TARGET_NOT_FOUND             = "ISDSC_TARGET_NOT_FOUND"             // 0xefff0029: The iSCSI initiator does not know the target.
 	ISDSC_LOGIN_USER_INFO_BAD          = "ISDSC_LOGIN_USER_INFO_BAD"          // 0xefff002a: The CHAP user name or secret cannot be used.
+	ISDSC_OPERATION_NOT_ALL_SUCCESS    = "ISDSC_OPERATION_NOT_ALL_SUCCESS"    // 0xafff002e: The iSCSI operation succeeded in part: not for all initiators of the node.
 	ISDSC_TARGET_PORTAL_ALREADY_EXISTS = "ISDSC_TARGET_PORTAL_ALREADY_EXISTS" // 0xefff0032: The iSCSI target portal is already registered.
 	ISDSC_SERVICE_DID_NOT_RESPOND      = "ISDSC_SERVICE_DID_NOT_RESPOND"      // 0xefff0039: The iSCSI initiator service did not respond.
 	ISDSC_SERVICE_NOT_RUNNING          = "ISDSC_SERVICE_NOT_RUNNING"          // 0xefff003e: The iSCSI initiator service is not running.
 	ISDSC_TARGET_ALREADY_LOGGED_IN     = "ISDSC_TARGET_ALREADY_LOGGED_IN"     // 0xefff003f: The iSCSI target is already logged in to.
 	ISDSC_DEVICE_BUSY_ON_SESSION       = "ISDSC_DEVICE_BUSY_ON_SESSION"       // 0xefff0040: A device of the iSCSI session is in use.
 	ISDSC_PORTAL_NOT_FOUND             = "ISDSC_PORTAL_NOT_FOUND"             // 0xefff0043: The iSCSI target portal is not registered.
+	ISDSC_BUFFER_TOO_SMALL             = "ISDSC_BUFFER_TOO_SMALL"             // 0xefff0054: The buffer is too small for the answer of the iSCSI initiator.
 )
