@@ -134,6 +134,11 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"an unknown key":             {with("kubletPath", `C:\k`), "kubletPath"},
 		"a kubelet path of Linux":    {with("kubeletPath", "/var/lib/kubelet"), "kubeletPath"},
 		"an argument without dash":   {with("extraArgs", []any{"v=4"}), "extraArgs"},
+		"an argument for cmd.exe":    {with("extraArgs", []any{"-log_dir=a&calc.exe"}), "extraArgs"},
+		"another variable":           {with("extraArgs", []any{"-log_dir=%TEMP%"}), "extraArgs"},
+		"a quote":                    {with("extraArgs", []any{`-log_dir=a"b`}), "extraArgs"},
+		"a directory for cmd.exe":    {with("workingDirs", []any{`D:\R&D`}), "workingDirs"},
+		"a kubelet for cmd.exe":      {with("kubeletPath", `C:\%TEMP%`), "kubeletPath"},
 		"an unknown key in config":   {with("config.kubelet-pth", "x"), "kubelet-pth"},
 		"a text for a switch":        {with("config.audit-log", "no"), "audit-log"},
 		"one value for a list":       {with("config.protected-dir", `D:\a`), "protected-dir"},
@@ -275,7 +280,7 @@ func manifests(t *testing.T) map[string]string {
 	}
 	given := withImage()
 	maps.Copy(given, values{
-		"imagePullSecrets": []any{values{"name": "registry"}}, "workingDirs": []any{`D:\volumes`, `E:\with blank`}, "extraArgs": []any{"-require-privacy=false"},
+		"imagePullSecrets": []any{values{"name": "registry"}}, "workingDirs": []any{`D:\volumes`, `E:\with blank`}, "extraArgs": []any{"-require-privacy=false", `-log_dir=%CONTAINER_SANDBOX_MOUNT_POINT%\logs (x)`},
 		"config":       values{"read-only-disks": "keep", "protected-dir": []any{`D:\containers`}},
 		"metrics":      values{"enabled": true, "address": "0.0.0.0"},
 		"nodeSelector": values{"storage": "yes"}, "podAnnotations": values{"a/b": "c"}, "podLabels": values{"team": "storage"},

@@ -138,7 +138,8 @@ func TestConfig(t *testing.T) {
 	for _, arg := range pod.Spec.Containers[0].Args {
 		if in, ok := strings.CutPrefix(arg, "-config="); ok {
 			mounts := pod.Spec.Containers[0].VolumeMounts
-			if len(mounts) != 1 || mounts[0].MountPath+`\csi-proxy.yaml` != in || pod.Spec.Volumes[0].ConfigMap.Name != "csi-proxy-config" {
+			// Windows Server 2019 has volumes only below the files of the container.
+			if len(mounts) != 1 || strings.Replace(mounts[0].MountPath, "C:", "%CONTAINER_SANDBOX_MOUNT_POINT%", 1)+`\csi-proxy.yaml` != in || pod.Spec.Volumes[0].ConfigMap.Name != "csi-proxy-config" {
 				t.Errorf("%s is not in a volume of the pod: %v", in, mounts)
 			}
 			arg = "-config=" + file
