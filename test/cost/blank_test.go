@@ -22,7 +22,7 @@ func blankOperations() []operation {
 		{name: "ListVolumesOnDisk", calls: 17, perDisk: perVolume, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.ListVolumesOnDisk(ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: blank}))
 		}},
-		{name: "SetDiskState, offline", calls: 50, perDisk: perVolume, run: func(ctx context.Context, w *world) error {
+		{name: "SetDiskState, offline", calls: 49, perDisk: perVolume, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: blank}))
 		}},
 		{name: "DisconnectTarget", calls: 50, perDisk: perVolume, before: connectTarget, run: disconnect},

@@ -106,7 +106,7 @@ func operations() []operation {
 		{name: "SetDiskState, online, no change", calls: 19, searches: 31, perVolume: 4, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: w.last, IsOnline: true}))
 		}},
-		{name: "SetDiskState, offline", calls: 48, searches: 61, perVolume: 4, run: func(ctx context.Context, w *world) error {
+		{name: "SetDiskState, offline", calls: 47, searches: 60, perVolume: 4, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: w.last}))
 		}},
 		{name: "SetDiskState, online", calls: 31, searches: 57, perVolume: 8, run: func(ctx context.Context, w *world) error {
