@@ -55,7 +55,8 @@ func (a *app) doctorCommand() *cobra.Command {
 
   pipes    csi-proxy serves every version, and this account has access
   versions all pipes are served by one build, of the same release as csi-proxyctl
-  kubelet  the kubelet's directory exists and is a working directory
+  kubelet  the kubelet's directory exists and is a working directory, and none is a whole
+           drive or a directory of Windows
   disks    all disks are online and writable, none is a copy of another one, and those
            without a volume are blank
   volumes  the mounted volumes work, are less than 95% full, and use all of their disks

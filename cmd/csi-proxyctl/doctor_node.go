@@ -12,6 +12,7 @@ import (
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
 
 // The limits of the checks of disks and volumes.
@@ -78,7 +79,16 @@ func (a *app) examineNode(ctx context.Context) []finding {
 		links = append(notListed("links", node.LinksError), links...)
 	}
 	broken := slices.ContainsFunc(links, func(f finding) bool { return f.Result == resultProblem })
-	return slices.Concat(disks, volumes, links, found, examineTargets(node, broken))
+	return slices.Concat(disks, volumes, links, found, examineTargets(node, broken), examineDirs(node))
+}
+
+// examineDirs finds working directories that let requests reach too much, or nothing.
+func examineDirs(node *admin.DescribeResponse) (found []finding) {
+	for _, problem := range winpath.DirProblems(node.WorkingDirs) {
+		what, remedy, _ := strings.Cut(problem, "; ")
+		found = append(found, finding{resultProblem, "kubelet", what, remedy + " in -working-dir"})
+	}
+	return found
 }
 
 // devicesHang is the remedy if Windows does not answer about devices.

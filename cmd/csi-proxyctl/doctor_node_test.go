@@ -60,6 +60,18 @@ func TestExamineLinks(t *testing.T) {
 	}
 }
 
+func TestExamineDirs(t *testing.T) {
+	for dirs, want := range map[string][]string{
+		`C:\mnt\disks C:\var\lib\kubelet`:          nil,
+		`C:\ C:\var\lib\kubelet`:                   {`problem working directory C:\ is a whole drive`},
+		`d:\ C:\Windows\Temp C:\var\lib\kubelet`:   {`problem working directory d:\ is a whole drive`, `problem working directory C:\Windows\Temp is in C:\Windows`},
+		`C:\ProgramData\csi E:\`:                   {`problem working directory E:\ is a whole drive`},
+		`C:\mnt C:\ProgramData\Kubernetes\kubelet`: nil,
+	} {
+		expectFindings(t, examineDirs(&admin.DescribeResponse{WorkingDirs: strings.Fields(dirs)}), want...)
+	}
+}
+
 func TestExamineVolumes(t *testing.T) {
 	const gib = 1 << 30
 	volume := func(change func(v *admin.Volume)) *admin.DescribeResponse {

@@ -25,7 +25,11 @@ import (
 type Dirs struct {
 	texts []string
 	paths []winpath.Path
+	own   winpath.Own
 }
+
+// windowsDir is where Windows is on nearly every node. Package winfs asks Windows.
+var windowsDir = winpath.Path{Volume: "C:", Elems: []string{"Windows"}}
 
 // ParseDirs parses working directories. Errors list them in this order: first those of
 // the command line, then the kubelet's.
@@ -34,7 +38,11 @@ func ParseDirs(dirs []string) (Dirs, error) {
 	if err != nil {
 		return Dirs{}, err
 	}
-	return Dirs{texts: dirs, paths: paths}, nil
+	var kubelet winpath.Path
+	if len(paths) > 0 {
+		kubelet = paths[len(paths)-1]
+	}
+	return Dirs{texts: dirs, paths: paths, own: winpath.OwnOf(windowsDir, kubelet)}, nil
 }
 
 // Check fails with hosterr.ErrInvalid if path is not valid in a request, and with
@@ -59,10 +67,28 @@ func (d Dirs) Check(path string) error {
 		"path: %s is not within the working directories: %v", path, d.texts)
 }
 
-// checkRemoval is Check for a path that is removed or emptied. It also fails for the
-// directory pods of a working directory.
-func (d Dirs) checkRemoval(path string) error {
+// checkChange is Check for a path at which something is made, linked or mounted. It also fails
+// in the directories of Windows and of the programs that run containers ([winpath.Own]).
+func (d Dirs) checkChange(path string) error { return d.checkOwn(path, false) }
+
+func (d Dirs) checkOwn(path string, above bool) error {
 	if err := d.Check(path); err != nil {
+		return err
+	}
+	p, err := winpath.Validate(path)
+	if err != nil {
+		return err
+	}
+	if dir, own := d.own.Of(p, above); own {
+		return hosterr.Text(hosterr.ErrPermissionDenied, "path: %s, %s", path, winpath.OwnDenied(dir))
+	}
+	return nil
+}
+
+// checkRemoval is checkChange for a path that is removed or emptied. It also fails for what
+// contains such a directory, and for the directory pods of a working directory.
+func (d Dirs) checkRemoval(path string) error {
+	if err := d.checkOwn(path, true); err != nil {
 		return err
 	}
 	p, err := winpath.Validate(path)
@@ -95,7 +121,7 @@ func (r *Rules) Check(request any) error {
 	case *filesystem.PathExistsRequest:
 		return r.Dirs.Check(in.Path)
 	case *filesystem.MkdirRequest:
-		return r.Dirs.Check(in.Path)
+		return r.Dirs.checkChange(in.Path)
 	case *filesystem.RmdirRequest:
 		return r.Dirs.checkRemoval(in.Path)
 	case *filesystem.RmdirContentsRequest:
@@ -104,25 +130,25 @@ func (r *Rules) Check(request any) error {
 		return r.Dirs.Check(in.Path)
 	case *filesystem.CreateSymlinkRequest:
 		// Check the link before its target, as published.
-		if err := r.Dirs.Check(in.TargetPath); err != nil {
+		if err := r.Dirs.checkChange(in.TargetPath); err != nil {
 			return err
 		}
-		return r.Dirs.Check(in.SourcePath)
+		return r.Dirs.checkChange(in.SourcePath)
 
 	case *volume.MountVolumeRequest:
-		return r.Dirs.checkGiven(in.TargetPath)
+		return checkGiven(in.TargetPath, r.Dirs.checkChange)
 	case *volume.UnmountVolumeRequest:
-		return r.Dirs.checkGiven(in.TargetPath)
+		return checkGiven(in.TargetPath, r.Dirs.checkChange)
 	case *volume.GetVolumeIDFromTargetPathRequest:
-		return r.Dirs.checkGiven(in.TargetPath)
+		return checkGiven(in.TargetPath, r.Dirs.Check)
 	case *volume.GetClosestVolumeIDFromTargetPathRequest:
-		return r.Dirs.checkGiven(in.TargetPath)
+		return checkGiven(in.TargetPath, r.Dirs.Check)
 
 	case *smb.NewSMBGlobalMappingRequest:
 		if err := r.SMB.check(in.RemotePath); err != nil {
 			return err
 		}
-		return r.Dirs.checkGiven(in.LocalPath)
+		return checkGiven(in.LocalPath, r.Dirs.checkChange)
 	case *smb.RemoveSMBGlobalMappingRequest:
 		return r.SMB.check(in.RemotePath)
 
@@ -134,11 +160,11 @@ func (r *Rules) Check(request any) error {
 	return nil
 }
 
-// checkGiven is like Check, but accepts an empty path: LocalPath may be empty, and for an
-// empty TargetPath the service returns the published error.
-func (d Dirs) checkGiven(path string) error {
+// checkGiven calls check unless the path is empty: LocalPath may be empty, and for an empty
+// TargetPath the service returns the published error.
+func checkGiven(path string, check func(string) error) error {
 	if path == "" {
 		return nil
 	}
-	return d.Check(path)
+	return check(path)
 }

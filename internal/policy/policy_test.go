@@ -104,3 +104,37 @@ func TestPodsDirectoryIsKept(t *testing.T) {
 		}
 	}
 }
+
+// The text of a path in the directories of Windows and of the programs that run containers is
+// refused for whatever changes something, whatever the working directories are.
+func TestOwnDirectoriesAreKept(t *testing.T) {
+	r := policy.Rules{Dirs: dirs(t, `C:\`, `C:\ProgramData\containerd`, `C:\ProgramData\Kubernetes\kubelet`)}
+	for path, want := range map[string]struct{ made, removed error }{
+		`C:\Windows`:                               {hosterr.ErrPermissionDenied, hosterr.ErrPermissionDenied},
+		`c:/WINDOWS//System32`:                     {hosterr.ErrPermissionDenied, hosterr.ErrPermissionDenied},
+		`\Windows\Temp`:                            {hosterr.ErrPermissionDenied, hosterr.ErrPermissionDenied},
+		`C:\Program Files (x86)\a`:                 {hosterr.ErrPermissionDenied, hosterr.ErrPermissionDenied},
+		`C:\ProgramData\containerd\root`:           {hosterr.ErrPermissionDenied, hosterr.ErrPermissionDenied},
+		`C:\ProgramData\Kubernetes\logs`:           {hosterr.ErrPermissionDenied, hosterr.ErrPermissionDenied},
+		`C:\ProgramData`:                           {nil, hosterr.ErrPermissionDenied}, // with all that is in it
+		`C:\ProgramData\csi`:                       {nil, nil},
+		`C:\ProgramData\Kubernetes\kubelet\pods\a`: {nil, nil},
+		`C:\Windows2`:                              {nil, nil},
+		`D:\Windows`:                               {hosterr.ErrPermissionDenied, hosterr.ErrPermissionDenied}, // outside
+	} {
+		for _, in := range []any{&filesystem.MkdirRequest{Path: path}, &filesystem.CreateSymlinkRequest{SourcePath: `C:\a`, TargetPath: path}, &filesystem.CreateSymlinkRequest{SourcePath: path, TargetPath: `C:\a`},
+			&volume.MountVolumeRequest{TargetPath: path}, &volume.UnmountVolumeRequest{TargetPath: path}, &smb.NewSMBGlobalMappingRequest{RemotePath: `\\files\data`, LocalPath: path}} {
+			if err := r.Check(in); !errors.Is(err, want.made) {
+				t.Errorf("Check(%+v) = %v, want %v", in, err, want.made)
+			}
+		}
+		for _, in := range []any{&filesystem.RmdirRequest{Path: path, Force: true}, &filesystem.RmdirContentsRequest{Path: path}} {
+			if err := r.Check(in); !errors.Is(err, want.removed) {
+				t.Errorf("Check(%+v) = %v, want %v", in, err, want.removed)
+			}
+		}
+		if err := r.Check(&filesystem.PathExistsRequest{Path: path}); (err != nil) != strings.HasPrefix(path, `D:`) {
+			t.Errorf("Check of a look at %q = %v", path, err)
+		}
+	}
+}

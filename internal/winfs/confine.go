@@ -2,7 +2,9 @@ package winfs
 
 import (
 	"fmt"
+	"sync/atomic"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -11,7 +13,7 @@ import (
 // allow returns an error if confinement forbids u at rest below h. h is an open
 // handle, so its location is final.
 func (o *op) allow(h win32.Handle, rest []string, u intent) error {
-	if len(o.dirs) == 0 {
+	if len(o.dirs) == 0 && u == reading {
 		return nil
 	}
 	if err := o.ctx.Err(); err != nil {
@@ -22,7 +24,7 @@ func (o *op) allow(h win32.Handle, rest []string, u intent) error {
 		return err
 	}
 	if named && dos.IsUNC() {
-		if u == reading {
+		if u <= linking || len(o.dirs) == 0 {
 			return nil
 		}
 		return o.denied(dos.Join(rest...), "which is on a share; shares can only be read")
@@ -30,9 +32,15 @@ func (o *op) allow(h win32.Handle, rest []string, u intent) error {
 	var places []winpath.Path
 	if named {
 		places = append(places, dos.Join(rest...))
+		if err := o.allowInOwn(places[0], u); err != nil || len(o.dirs) == 0 {
+			return err
+		}
 		if u != changing && anyWithin(places, o.dirs) {
 			return o.allowInKubelet(places, o.dirs, u)
 		}
+	}
+	if len(o.dirs) == 0 {
+		return nil // the drive of Windows has a letter
 	}
 	vol, ok, err := o.finalPath(h, win32.VOLUME_NAME_GUID)
 	if err != nil {
@@ -64,6 +72,37 @@ func (o *op) allow(h win32.Handle, rest []string, u intent) error {
 		return o.denied(places[0], "which is or contains a working directory "+fmt.Sprint(o.n.WorkingDirs))
 	}
 	return o.allowInKubelet(places, names, u)
+}
+
+// allowInOwn returns an error if u would change something in the directories of Windows and of
+// the programs that run containers ([winpath.Own]), or remove what contains one. p is a location
+// by its DOS name, in which Windows prefers the letter of a drive to a folder.
+func (o *op) allowInOwn(p winpath.Path, u intent) error {
+	if u == reading {
+		return nil
+	}
+	windows := node.Shared(o.n, "directory of Windows", func() *atomic.Pointer[winpath.Path] { return &atomic.Pointer[winpath.Path]{} })
+	at := windows.Load()
+	if at == nil {
+		text, err := o.n.API.WindowsDirectory()
+		if err != nil {
+			return hosterr.Wrap("find the directory of Windows", "", err)
+		}
+		dir, err := winpath.Parse(text)
+		if err != nil {
+			return err
+		}
+		at = &dir
+		windows.Store(at)
+	}
+	var kubelet winpath.Path
+	if len(o.dirs) > 0 {
+		kubelet = o.dirs[len(o.dirs)-1]
+	}
+	if dir, own := winpath.OwnOf(*at, kubelet).Of(p, u == changing); own {
+		return o.denied(p, winpath.OwnDenied(dir))
+	}
+	return nil
 }
 
 // allowInKubelet returns an error if places are in the directory of the kubelet's keys, or

@@ -137,7 +137,7 @@ func (o *op) kindOf(p winpath.Path) (linkKind, error) {
 	if p.IsUNC() && p.IsRoot() {
 		return toDir, nil
 	}
-	h, err := o.follow(p, reading)
+	h, err := o.follow(p, linking)
 	if isMissing(err) {
 		return toMissing, nil
 	}

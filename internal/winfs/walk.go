@@ -153,7 +153,7 @@ func (o *op) walkOn(p winpath.Path, hops int, access, share, options uint32, u i
 	first := "it"        // the first link on the way, for errors; others may be at locations that must not be read
 	tail := len(p.Elems) // number of names at the end of p that come from the given path
 	for ; ; hops++ {
-		if p.IsUNC() && u != reading && len(o.dirs) > 0 {
+		if p.IsUNC() && u > linking && len(o.dirs) > 0 {
 			return position{}, o.denied(p, "which is on a share; shares can only be read")
 		}
 		s, link, err := o.descend(p, access, share, options)

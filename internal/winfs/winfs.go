@@ -44,7 +44,9 @@
 // Such requests fail with hosterr.ErrPermissionDenied; the error contains the path,
 // its location and the working directories.
 //
-// Without WorkingDirs, as for a driver in process, every path is allowed.
+// Without WorkingDirs, as for a driver in process, every path is allowed. Always, nothing is
+// made, linked, mounted over or removed in the directories of Windows and of the programs that
+// run containers ([winpath.Own]), and what contains one is not removed.
 //
 // docs/evidence/verification.md lists what was verified, and on which systems.
 package winfs
@@ -190,6 +192,7 @@ type intent int
 
 const (
 	reading  intent = iota
+	linking         // makes a link to what exists
 	creating        // creates something new
 	changing        // removes, empties or mounts over what exists
 )

@@ -30,6 +30,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
@@ -179,6 +180,9 @@ func run(ctx context.Context, p Program, o *options, ready func()) error {
 	dirs, err := policy.ParseDirs(o.allWorkingDirs())
 	if err != nil {
 		return fmt.Errorf("working directories: %w", err)
+	}
+	for _, problem := range winpath.DirProblems(o.allWorkingDirs()) {
+		klog.Warning(problem)
 	}
 	var counts *win32.Counts
 	if o.metricsAddress != "" {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/configfile"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
 
 // configFlag is the flag for the configuration file, the only flag without a key in it.
@@ -230,6 +232,9 @@ func Config(p Program, args []string, stdout, stderr io.Writer) (code int, isVer
 		if warning := o.openPipes(); warning != "" {
 			fmt.Fprintf(stderr, "%s config check: warning: %s\n", p.Name, warning)
 		}
+	}
+	if problems := winpath.DirProblems(o.allWorkingDirs()); len(problems) > 0 {
+		return fail(errors.New(strings.Join(problems, "; ")))
 	}
 	from := "the defaults"
 	if o.config != "" {

@@ -110,6 +110,26 @@ func TestEveryFlagIsAKey(t *testing.T) {
 	}
 }
 
+// A working directory that lets requests reach too much is accepted, because the flag is a
+// published one, but it does not pass the check.
+func TestCheckRefusesWholeDrive(t *testing.T) {
+	defer klog.CaptureState().Restore()
+	for args, want := range map[string]string{
+		`-working-dir=C:\`:                                "whole drive",
+		`-working-dir=C:\mnt -working-dir=d:/`:            "whole drive",
+		`-kubelet-path=E:\`:                               "whole drive",
+		`-working-dir=C:\Windows\Temp`:                    "changes nothing",
+		`-working-dir=C:\mnt\disks`:                       "",
+		`-working-dir=C:\ProgramData\csi`:                 "",
+		`-kubelet-path=C:\ProgramData\Kubernetes\kubelet`: "",
+	} {
+		code, _, stderr := check(t, programs()[0], strings.Fields(args)...)
+		if code == 0 != (want == "") || !strings.Contains(stderr, want) {
+			t.Errorf("config check %s: exit code %d, %q; want %q", args, code, stderr, want)
+		}
+	}
+}
+
 func TestCommandLineOverridesFile(t *testing.T) {
 	defer klog.CaptureState().Restore()
 	file := configFile(t, `
