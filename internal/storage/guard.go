@@ -31,6 +31,18 @@ import (
 //
 // Refusals are hosterr.ErrFailedPrecondition, and [ErrNeedsUnknown] as well if facts are missing.
 func Guard(ctx context.Context, d *Disk, l win32.Layout) error {
+	if err := GuardState(ctx, d, l); err != nil || noPartitions(l) {
+		return err
+	}
+	number, err := d.Number(ctx)
+	if err != nil {
+		return hosterr.Wrap("get the disk's number", "", err)
+	}
+	return d.RefuseTemporary(ctx, number.DeviceNumber)
+}
+
+// GuardState is Guard for a disk that is taken online or offline, which may be a temporary one.
+func GuardState(ctx context.Context, d *Disk, l win32.Layout) error {
 	return guard(ctx, d, l, noPartitions(l), systemEntry)
 }
 
@@ -93,10 +105,20 @@ func needed(ctx context.Context, d *Disk, number uint32) (why string, err error)
 		return "belongs to a failover cluster", nil
 	}
 	places, err := neededPlaces(d.node)
-	failed = errors.Join(failed, err)
+	disks, unknown := disksOf(ctx, d.node, places)
+	if why := disks[number]; why != "" {
+		return why, nil
+	}
+	return "", errors.Join(failed, err, unknown)
+}
+
+// disksOf says why the disks of places are needed, by their numbers. With an error, some are
+// missing.
+func disksOf(ctx context.Context, n *node.Node, places []place) (why map[uint32]string, failed error) {
+	why = map[uint32]string{}
 	volumes := map[string][]win32.Extent{} // by mount point
 	for _, p := range places {
-		root, err := d.node.API.VolumePathName(p.path)
+		root, err := n.API.VolumePathName(p.path)
 		if err != nil {
 			if p.must || !noVolume(err) {
 				failed = errors.Join(failed, fmt.Errorf("find the volume of %q: %w", p.path, err))
@@ -105,7 +127,7 @@ func needed(ctx context.Context, d *Disk, number uint32) (why string, err error)
 		}
 		extents, known := volumes[strings.ToLower(root)]
 		if !known {
-			extents, err = extentsAt(ctx, d.node, root)
+			extents, err = extentsAt(ctx, n, root)
 			if err != nil && (p.must || !noVolume(err)) {
 				failed = errors.Join(failed, err)
 				continue
@@ -113,12 +135,138 @@ func needed(ctx context.Context, d *Disk, number uint32) (why string, err error)
 			volumes[strings.ToLower(root)] = extents
 		}
 		for _, e := range extents {
-			if e.Disk == number {
-				return p.why, nil
+			if why[e.Disk] == "" {
+				why[e.Disk] = p.why
 			}
 		}
 	}
-	return "", failed
+	return why, failed
+}
+
+// WindowsDisks says why Windows needs disks, by their numbers: they have its directory, a page
+// file or the dump file. With an error, some are missing.
+func WindowsDisks(ctx context.Context, n *node.Node) (map[uint32]string, error) {
+	places, err := windowsPlaces(n)
+	disks, unknown := disksOf(ctx, n, places)
+	return disks, errors.Join(err, unknown)
+}
+
+// StartsWindows names what makes a disk with partition table l one that starts or repairs a
+// Windows, or returns "".
+func StartsWindows(l win32.Layout) string {
+	for _, p := range Used(l) {
+		if why := bootEntry(l, p); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// temporaryLabel is the label of the volume of an Azure machine's temporary disk, which is also
+// named its resource disk. Azure gives the machine an empty one when it moves, is resized or is
+// deallocated.
+//
+// Source: Azure's provisioning agent formats the disk with this label (observed on nodes, and in
+// descriptions of Azure's machines, beside the file DATALOSS_WARNING_README.txt). FormatVolume
+// makes empty labels, so no volume of a driver has it. A drive letter or an MBR is no sign:
+// Windows gives letters to data disks as well.
+const temporaryLabel = "Temporary Storage"
+
+// TemporaryDisks returns the numbers of the temporary disks of an Azure machine. It asks all
+// volumes of the node for their labels; those that do not answer have none.
+func TemporaryDisks(ctx context.Context, n *node.Node) (map[uint32]bool, error) {
+	ids, err := n.API.VolumeNames()
+	if err != nil {
+		return nil, fmt.Errorf("list volumes: %w", err)
+	}
+	disks := map[uint32]bool{}
+	for _, id := range ids {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if info, err := n.API.VolumeInformation(id); err != nil || info.Label != temporaryLabel {
+			continue
+		}
+		extents, err := extentsOf(ctx, n, id)
+		if err != nil {
+			return disks, err
+		}
+		for _, e := range extents {
+			disks[e.Disk] = true
+		}
+	}
+	return disks, nil
+}
+
+// HyperV reports whether a disk is one of Hyper-V, which Azure's machines run on. A disk that
+// does not know its product is not.
+//
+// Source: Windows prints "Msft Virtual Disk" for disks of Azure's SCSI controllers
+// (azuredisk-csi-driver issue 2661, the rules for udev of WALinuxAgent), and "Virtual HD …" for
+// those of the IDE controllers of generation 1.
+func (d *Disk) HyperV(ctx context.Context) (bool, error) {
+	desc, err := d.Descriptor(ctx)
+	if unlabeled(err) {
+		return false, nil
+	}
+	product := strings.TrimSpace(desc.Product)
+	return product == "Virtual Disk" || strings.HasPrefix(product, "Virtual HD"), hosterr.Wrap("get the disk's product", "", err)
+}
+
+// temporary reports whether the disk is the temporary one of an Azure machine.
+func (d *Disk) temporary(ctx context.Context) (bool, error) {
+	if hyperV, err := d.HyperV(ctx); err != nil || !hyperV {
+		return false, err
+	}
+	l, err := d.Layout(ctx)
+	if err != nil {
+		return false, err
+	}
+	number, err := d.Number(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, p := range Partitions(l) {
+		label, err := d.label(ctx, number.DeviceNumber, p)
+		if err != nil || label == temporaryLabel {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// label returns the label of a partition's volume. It is "" for one that Windows does not mount.
+func (d *Disk) label(ctx context.Context, disk uint32, p win32.Partition) (string, error) {
+	var info win32.VolumeInfo
+	err := Retry(ctx, d.node, func() error {
+		v, found, err := volumeAt(ctx, d.node, disk, p)
+		if err == nil && found {
+			info, err = d.node.API.VolumeInformation(v.ID)
+		}
+		if unlabeled(err) || errors.Is(err, errElsewhere) {
+			return nil
+		}
+		return err
+	})
+	return info.Label, hosterr.Wrap("get the label of partition", strconv.FormatUint(uint64(p.Number), 10), Gone(err))
+}
+
+// unlabeled reports whether err is that of a volume whose file system Windows does not mount: it
+// has none, is damaged or offline, or BitLocker has locked it (FVE_E_LOCKED_VOLUME, winerror.h).
+// A device that does not know the question is no volume, and no disk of Hyper-V.
+func unlabeled(err error) bool {
+	return win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_UNRECOGNIZED_VOLUME, win32.ERROR_DISK_CORRUPT, win32.ERROR_FILE_CORRUPT, win32.ERROR_NOT_READY, 0x80310000)
+}
+
+// RefuseTemporary returns an error for the temporary disk of an Azure machine, and if it cannot
+// find out whether the disk is one.
+func (d *Disk) RefuseTemporary(ctx context.Context, number uint32) error {
+	temporary, err := d.temporary(ctx)
+	if err != nil || !temporary {
+		return err
+	}
+	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "find the disk by its adapter as well as its LUN: the temporary disk is not on the adapter of the data disks",
+		"disk %d is the temporary disk of an Azure machine (its volume is labeled %q), which Azure empties, so it is not used", number, temporaryLabel)
 }
 
 // place is a path whose disks the node needs.
@@ -136,6 +284,19 @@ const (
 
 // neededPlaces returns the paths whose disks the node needs. With an error, some are missing.
 func neededPlaces(n *node.Node) ([]place, error) {
+	places, err := windowsPlaces(n)
+	seen := map[string]bool{}
+	for _, dir := range slices.Concat(n.WorkingDirs, kubernetesDirs[:], n.ProtectedDirs) {
+		if key := strings.ToLower(dir); dir != "" && !seen[key] {
+			seen[key] = true
+			places = append(places, place{path: dir, why: "holds the directory " + dir})
+		}
+	}
+	return places, err
+}
+
+// windowsPlaces returns the paths whose disks Windows needs. With an error, some are missing.
+func windowsPlaces(n *node.Node) ([]place, error) {
 	var places []place
 	var failed error
 	dir, err := n.API.WindowsDirectory()
@@ -176,9 +337,6 @@ func neededPlaces(n *node.Node) ([]place, error) {
 			}
 		}
 	}
-	for _, dir := range slices.Concat(n.WorkingDirs, kubernetesDirs[:], n.ProtectedDirs) {
-		add(dir, "holds the directory "+dir)
-	}
 	return places, failed
 }
 
@@ -194,7 +352,8 @@ func noVolume(err error) bool {
 }
 
 // GuardVolume refuses to mount the volume with these extents if Windows needs it:
-// the volume of the Windows directory, and those that start or repair Windows.
+// the volume of the Windows directory, and those that start or repair Windows. It also
+// refuses those of the temporary disk of an Azure machine.
 // Mounted below a container's directory, it would be open to the container. A
 // data volume may be mounted, even from the disk that holds Windows.
 func GuardVolume(ctx context.Context, n *node.Node, extents []win32.Extent) error {
@@ -211,26 +370,31 @@ func GuardVolume(ctx context.Context, n *node.Node, extents []win32.Extent) erro
 				return hosterr.Text(hosterr.ErrFailedPrecondition, "it holds Windows, so it is not mounted")
 			}
 		}
-		l, err := layoutOf(ctx, n, e.Disk)
-		if err != nil {
+		if err := guardPlace(ctx, n, e); err != nil {
 			return err
-		}
-		if p, ok := At(l, e.Offset); ok {
-			if why := bootEntry(l, p); why != "" {
-				return hosterr.Text(hosterr.ErrFailedPrecondition, "it is %s, so it is not mounted", why)
-			}
 		}
 	}
 	return nil
 }
 
-func layoutOf(ctx context.Context, n *node.Node, number uint32) (win32.Layout, error) {
-	d, err := OpenDisk(ctx, n, number, Query)
+// guardPlace refuses to mount a volume in a place that starts or repairs Windows, or on the
+// temporary disk of an Azure machine.
+func guardPlace(ctx context.Context, n *node.Node, e win32.Extent) error {
+	d, err := OpenDisk(ctx, n, e.Disk, Query)
 	if err != nil {
-		return win32.Layout{}, hosterr.Wrap("open disk", strconv.FormatUint(uint64(number), 10), err)
+		return hosterr.Wrap("open disk", strconv.FormatUint(uint64(e.Disk), 10), err)
 	}
 	defer d.Close()
-	return d.Layout(ctx)
+	l, err := d.Layout(ctx)
+	if err != nil {
+		return err
+	}
+	if p, ok := At(l, e.Offset); ok {
+		if why := bootEntry(l, p); why != "" {
+			return hosterr.Text(hosterr.ErrFailedPrecondition, "it is %s, so it is not mounted", why)
+		}
+	}
+	return d.RefuseTemporary(ctx, e.Disk)
 }
 
 // bootEntry names what makes p a partition that starts or repairs Windows. It
@@ -309,6 +473,10 @@ func extentsAt(ctx context.Context, n *node.Node, root string) ([]win32.Extent, 
 	if err != nil {
 		return nil, fmt.Errorf("find the volume of %q: %w", root, err)
 	}
+	return extentsOf(ctx, n, id)
+}
+
+func extentsOf(ctx context.Context, n *node.Node, id string) ([]win32.Extent, error) {
 	v, err := OpenVolume(ctx, n, id, Query)
 	if err != nil {
 		return nil, fmt.Errorf("open volume %q: %w", id, err)

@@ -121,6 +121,7 @@ func unlessGone(err error) error {
 
 // leadsBelow reports whether a link leads to something on the volume below its root.
 func (s *below) leadsBelow(link winpath.Path) (bool, error) {
+	s.steps = 0 // each link has its own limit of opens
 	t, h := s.trail(link)
 	if h != 0 {
 		defer s.close(h)
@@ -133,6 +134,8 @@ func (s *below) leadsBelow(link winpath.Path) (bool, error) {
 	case t.Err == nil:
 		at, ok, err := s.finalPath(h, win32.VOLUME_NAME_GUID)
 		return ok && !at.IsRoot() && s.is(at.Root().String()), unlessGone(err)
+	case s.steps > maxOpens:
+		return false, hosterr.Wrap("follow link", hosterr.Quote(link.String()), t.Err)
 	case isMissing(t.Err) || win32.IsCode(t.Err, win32.ERROR_CANT_RESOLVE_FILENAME):
 		return false, nil // it leads nowhere
 	}

@@ -180,9 +180,15 @@ func (o *op) mountedAt(p winpath.Path, hops int) (volume string, mounted bool, e
 	}
 	defer e.close()
 	link, linked, err := o.link(e.h)
-	switch {
-	case err != nil || !linked && hops == 0:
+	if err != nil || !linked && hops == 0 {
 		return "", false, err
+	}
+	return o.mountedOn(e, link, linked, hops)
+}
+
+// mountedOn is mountedAt of what is open. linked reports whether that is link.
+func (o *op) mountedOn(e entry, link Link, linked bool, hops int) (volume string, mounted bool, err error) {
+	switch {
 	case !linked:
 		at, ok, err := o.finalPath(e.h, win32.VOLUME_NAME_GUID)
 		if err != nil || !ok || !at.IsRoot() {
@@ -247,7 +253,7 @@ func (o *op) volumeOf(p winpath.Path) (volume string, err error) {
 		defer o.close(h)
 		return o.volumeOn(h, p)
 	}
-	volume, mounted, err := o.mountedAt(p, 0)
+	volume, mounted, err := o.mountedOn(e, link, true, 0)
 	if err != nil || mounted {
 		return volume, err
 	}

@@ -30,6 +30,7 @@ type Cloud struct {
 
 	id      func(d digest) string
 	disk    func(v volume) simnode.Disk // nil if nothing is attached
+	own     []simnode.Disk              // of the machine itself
 	publish func(v volume) map[string]string
 	context func(c *Controller, v volume) map[string]string
 }
@@ -99,6 +100,11 @@ func Clouds() []Cloud {
 					Location: fmt.Sprintf("Integrated : Bus %d : Device 0 : Function 0 : Adapter 0", 12606208+v.slot)}
 			}},
 		{Name: "azure", Title: "Azure, SCSI", Source: printed, id: azure, publish: lun,
+			// The temporary disk is on the adapter of the disk of Windows, and has the LUN that the
+			// second data disk has (azuredisk-csi-driver issue 2661).
+			own: []simnode.Disk{{ID: "azure-temporary", Size: gib, Content: "mbr", Partitions: []simnode.Partition{{FileSystem: "NTFS", Label: "Temporary Storage", Letter: "T"}},
+				Bus: "sas", Vendor: "Msft", Product: "Virtual Disk", Address: &simnode.Address{Lun: 1}, Offline: new(bool), ReadOnly: new(bool),
+				Location: "Integrated : Bus 0 : Device 63667 : Function 30746 : Adapter 0 : Port 0 : Target 0 : LUN 1"}},
 			disk: func(v volume) simnode.Disk {
 				return simnode.Disk{Bus: "sas", Vendor: "Msft", Product: "Virtual Disk", Address: &simnode.Address{Port: 1, Lun: uint8(v.slot)},
 					Location:    fmt.Sprintf("Integrated : Bus 0 : Device 63667 : Function 30747 : Adapter 1 : Port 0 : Target 0 : LUN %d", v.slot),

@@ -36,6 +36,7 @@ type Controller struct {
 
 	mu      sync.Mutex
 	volumes map[string]*created // by ID
+	whole   bool                // the node has the disks of the machine itself
 }
 
 // created is a volume that was created.
@@ -211,6 +212,9 @@ func (c *Controller) attach(v *created) error {
 	if !c.cloud.Attached() {
 		return nil
 	}
+	if err := c.complete(); err != nil {
+		return err
+	}
 	used := map[int]bool{}
 	for _, other := range c.volumes {
 		if other.nodeID != "" {
@@ -238,6 +242,20 @@ func (c *Controller) attach(v *created) error {
 	}
 	v.number = info.Number
 	return c.growOnNode(v)
+}
+
+// complete attaches the disks that machines of the cloud have themselves. The caller holds c.mu.
+func (c *Controller) complete() error {
+	if c.whole {
+		return nil
+	}
+	for _, d := range c.cloud.own {
+		if _, err := c.node.AttachDisk(d); err != nil {
+			return fmt.Errorf("attach the machine's own disk: %w", err)
+		}
+	}
+	c.whole = true
+	return nil
 }
 
 // growOnNode grows the disk of the node to the size of the volume. The caller holds c.mu.

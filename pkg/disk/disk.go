@@ -76,8 +76,8 @@ func partition(host diskapi.HostAPI, n uint32) error {
 	if !partitioned {
 		return host.CreateBasicPartition(n)
 	}
-	if h, ok := host.(interface{ AwaitPartition(uint32) error }); ok {
-		return h.AwaitPartition(n)
+	if h, ok := host.(interface{ Partitioned(uint32) error }); ok {
+		return h.Partitioned(n)
 	}
 	return nil
 }

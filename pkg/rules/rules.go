@@ -32,6 +32,11 @@ type Rules struct {
 	// read-only. The daemon's -read-only-disks=keep.
 	KeepReadOnly bool
 
+	// AllDiskLocations makes ListDiskLocations list all disks. Otherwise it leaves out Azure's
+	// temporary disk, and one that Windows needs if another disk has its LUN. The daemon's
+	// -disk-locations=all.
+	AllDiskLocations bool
+
 	// UsersModify lets the group Users change everything on volumes that FormatVolume
 	// formats. The daemon's -volume-root-access=users-modify.
 	UsersModify bool

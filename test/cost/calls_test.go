@@ -97,7 +97,7 @@ func operations() []operation {
 		{name: "PartitionDisk, new", calls: 165, searches: 171, perVolume: 4, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: blank}))
 		}},
-		{name: "PartitionDisk, again", calls: 22, searches: 34, perVolume: 4, run: func(ctx context.Context, w *world) error {
+		{name: "PartitionDisk, again", calls: 35, searches: 40, perVolume: 4, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: blank}))
 		}},
 		{name: "GetDiskState", calls: 3, run: func(ctx context.Context, w *world) error {
@@ -127,7 +127,8 @@ func operations() []operation {
 		{name: "ListDiskIDs", calls: 17, perDisk: 5, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{}))
 		}},
-		{name: "ListDiskLocations", calls: 14, perDisk: 4, run: func(ctx context.Context, w *world) error {
+		// 7 for each, and 4 more from 256 disks on, some of which have one LUN.
+		{name: "ListDiskLocations", calls: 27, perDisk: 11, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.ListDiskLocations(ctx, &disk.ListDiskLocationsRequest{}))
 		}},
 		{name: "ListVolumesOnDisk", calls: 10, searches: 24, perVolume: 4, run: func(ctx context.Context, w *world) error {
@@ -143,7 +144,7 @@ func operations() []operation {
 		{name: "IsVolumeFormatted", calls: 20, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.IsVolumeFormatted(ctx, &volume.IsVolumeFormattedRequest{VolumeID: w.fresh}))
 		}},
-		{name: "FormatVolume", calls: 149, run: func(ctx context.Context, w *world) error {
+		{name: "FormatVolume", calls: 173, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: w.fresh}))
 		}},
 		{name: "FormatVolume, again", calls: 10, run: func(ctx context.Context, w *world) error {
@@ -155,13 +156,13 @@ func operations() []operation {
 		{name: "GetDiskNumberFromVolumeID", calls: 3, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.GetDiskNumberFromVolumeID(ctx, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: w.fresh}))
 		}},
-		{name: "MountVolume", calls: 40, run: func(ctx context.Context, w *world) error {
+		{name: "MountVolume", calls: 51, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.MountVolume(ctx, &volume.MountVolumeRequest{VolumeID: w.fresh, TargetPath: w.deep}))
 		}},
 		{name: "GetVolumeIDFromTargetPath", calls: 9, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: w.deep}))
 		}},
-		{name: "GetClosestVolumeIDFromTargetPath", calls: 13, run: func(ctx context.Context, w *world) error {
+		{name: "GetClosestVolumeIDFromTargetPath", calls: 9, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.GetClosestVolumeIDFromTargetPath(ctx, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: w.deep}))
 		}},
 		{name: "GetVolumeStats", calls: 4, run: func(ctx context.Context, w *world) error {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
@@ -21,13 +20,12 @@ func administer(t *testing.T, w way, d simnode.Disk, dirs ...string) (provisione
 		c.Log = slog.New(slog.DiscardHandler)
 	})
 	d.Bus, d.Size = "sas", 4*gib
-	if _, err := n.AttachDisk(d); err != nil {
+	info, err := n.AttachDisk(d)
+	if err != nil {
 		t.Fatal(err)
 	}
 	admin = &visit{ctx: context.Background(), node: n, proxy: proxy{disk: n.Disk(), volume: n.Volume(), files: n.Filesystem()}}
-	if _, err := n.Disk().Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	admin.await(t, driver{name: "the administrator", rescans: true}, info.Number)
 	return &visit{ctx: context.Background(), node: n, proxy: connect(t, n, w, true, dirs...)}, admin
 }
 

@@ -90,6 +90,7 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 		}
 		return nil
 	})
+	choice(f, "disk-locations", &o.rules.AllDiskLocations, "usable", "all", "which disks ListDiskLocations lists, among which drivers look for a LUN: usable, without the temporary disk of an Azure machine, and without one that Windows needs if another disk has its LUN, or `all`")
 	choice(f, "read-only-disks", &o.rules.KeepReadOnly, "writable", "keep", "what SetDiskState does with a disk that is offline and read-only when it takes it online: writable, which makes it so if its storage can be written, or `keep`")
 	choice(f, "unknown-content", &o.rules.OverwriteUnknown, "refuse", "overwrite", "what PartitionDisk and FormatVolume do with a disk or volume that is not blank and has no known content: refuse, or `overwrite`")
 	choice(f, "volume-root-access", &o.rules.UsersModify, "windows", "users-modify", "who may change what on a volume that FormatVolume formats: windows, which leaves the rights that Windows gives, or `users-modify`, with which the group Users, and so ordinary containers, may change everything")

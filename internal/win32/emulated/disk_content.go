@@ -72,7 +72,7 @@ func (n *Node) content(t *tx, d *disk, c nodespec.Disk, letters map[string]strin
 				t.writeImage(d, p.Offset+w.Offset, w.Data)
 			}
 		default:
-			if _, err := n.mkfs(t, d, p.Offset, p.Length, win32.FormatOptions{FileSystem: pc.FileSystem}); err != nil {
+			if _, err := n.mkfs(t, d, p.Offset, p.Length, win32.FormatOptions{FileSystem: pc.FileSystem, Label: pc.Label}); err != nil {
 				return l, fmt.Errorf("partition %d: %w", i, err)
 			}
 		}

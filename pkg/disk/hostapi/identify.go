@@ -3,6 +3,8 @@ package api
 import (
 	"encoding/hex"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,16 +95,28 @@ func (d DiskAPI) logUnreadable(number uint32, property string, err error) {
 	log("Failed to read a property of a disk", "disk", number, "property", property, "err", err)
 }
 
-// ListDiskLocations implements [HostAPI].
+// ListDiskLocations implements [HostAPI]. Drivers take the disk that has a LUN, so it leaves out
+// disks that are never meant: the temporary disk of an Azure machine, and, if another disk has its
+// LUN, one that Windows needs. What cannot be found out leaves nothing out.
 func (d DiskAPI) ListDiskLocations() (map[uint32]DiskLocation, error) {
 	if err := d.host.Ready(); err != nil {
 		return nil, err
 	}
-	all := map[uint32]DiskLocation{}
+	all, hyperV := map[uint32]DiskLocation{}, map[uint32]bool{}
 	err := storage.EachDisk(d.host.Ctx, d.host.Node, storage.Query, func(number uint32, disk *storage.Disk) {
-		if loc, ok := d.location(number, disk); ok {
-			all[number] = loc
+		loc, ok := d.location(number, disk)
+		if !ok {
+			return
 		}
+		all[number] = loc
+		if loc.LUNID == "" || d.host.Node.AllDiskLocations {
+			return
+		}
+		is, err := disk.HyperV(d.host.Ctx)
+		if err != nil {
+			d.logUnreadable(number, "product", err)
+		}
+		hyperV[number] = is
 	})
 	if err == nil {
 		err = d.host.Ctx.Err()
@@ -110,7 +124,74 @@ func (d DiskAPI) ListDiskLocations() (map[uint32]DiskLocation, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !d.host.Node.AllDiskLocations {
+		d.leaveOutTemporary(all, hyperV)
+		d.leaveOutNeeded(all)
+	}
 	return all, nil
+}
+
+// leaveOutTemporary leaves out the temporary disk of an Azure machine, which is one of Hyper-V.
+func (d DiskAPI) leaveOutTemporary(all map[uint32]DiskLocation, hyperV map[uint32]bool) {
+	if !slices.Contains(slices.Collect(maps.Values(hyperV)), true) {
+		return
+	}
+	temporary, err := storage.TemporaryDisks(d.host.Ctx, d.host.Node)
+	if err != nil {
+		d.host.Node.Log.Warn("Listing the locations of disks although it is not known which one Azure empties", "err", err)
+	}
+	for number := range temporary {
+		if hyperV[number] {
+			d.host.Node.Log.Debug("Leaving out a disk that Azure empties", "disk", number, "lun", all[number].LUNID)
+			delete(all, number)
+		}
+	}
+}
+
+// leaveOutNeeded leaves out disks that Windows needs and that have the LUN of another disk: first
+// those of its directory, page files and dump file, then those that start a Windows. Of disks that
+// are all needed, one stays.
+func (d DiskAPI) leaveOutNeeded(all map[uint32]DiskLocation) {
+	var needed map[uint32]string
+	for _, why := range []func(number uint32) string{
+		func(number uint32) string {
+			if needed == nil {
+				var err error
+				if needed, err = storage.WindowsDisks(d.host.Ctx, d.host.Node); err != nil {
+					d.host.Node.Log.Warn("Listing the locations of disks although it is not known which ones Windows needs", "err", err)
+				}
+			}
+			return needed[number]
+		},
+		func(number uint32) string {
+			l, err := d.layout(number)
+			if err != nil {
+				d.logUnreadable(number, "partition table", err)
+				return ""
+			}
+			return storage.StartsWindows(l)
+		},
+	} {
+		for _, number := range slices.Sorted(maps.Keys(all)) {
+			if !sharesLUN(all, number) {
+				continue
+			}
+			if why := why(number); why != "" {
+				d.host.Node.Log.Debug("Leaving out a disk that Windows needs, because another one has its LUN", "disk", number, "lun", all[number].LUNID, "why", why)
+				delete(all, number)
+			}
+		}
+	}
+}
+
+// sharesLUN reports whether another disk has the LUN of a disk.
+func sharesLUN(all map[uint32]DiskLocation, number uint32) bool {
+	for other, loc := range all {
+		if other != number && loc.LUNID != "" && loc.LUNID == all[number].LUNID {
+			return true
+		}
+	}
+	return false
 }
 
 // location returns where a disk is attached: from Windows' location text if that has

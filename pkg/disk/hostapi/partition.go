@@ -376,6 +376,22 @@ func (d DiskAPI) emptyMBR(diskNumber uint32, l win32.Layout, disk *storage.Disk)
 	return d.occupied(diskNumber, disk, c)
 }
 
+// Partitioned checks a disk that PartitionDisk was asked to partition and that has partitions: a
+// driver will use it. It refuses the temporary disk of an Azure machine, and waits like
+// AwaitPartition.
+func (d DiskAPI) Partitioned(diskNumber uint32) error {
+	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.Query)
+	if err != nil {
+		return err
+	}
+	err = disk.RefuseTemporary(d.host.Ctx, diskNumber)
+	disk.Close()
+	if err != nil {
+		return err
+	}
+	return d.AwaitPartition(diskNumber)
+}
+
 // AwaitPartition waits for the volume of a partition that CreateBasicPartition made, in
 // case that call or its process was stopped before the volume arrived. It does nothing
 // for offline disks and for disks with other partitions.

@@ -63,7 +63,7 @@ func (d DiskAPI) protect(diskNumber uint32) error {
 	if err != nil {
 		return err
 	}
-	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
+	if err := storage.GuardState(d.host.Ctx, disk, l); err != nil {
 		return err
 	}
 	return disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY)

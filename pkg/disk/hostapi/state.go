@@ -77,7 +77,7 @@ func (d DiskAPI) switchState(diskNumber uint32, isOnline bool) error {
 	if err != nil {
 		return err
 	}
-	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
+	if err := storage.GuardState(d.host.Ctx, disk, l); err != nil {
 		return err
 	}
 	number, err := disk.Number(d.host.Ctx) // the disk's own, which may have changed
@@ -143,7 +143,7 @@ func (d DiskAPI) bringOnline(number uint32, disk *storage.Disk) error {
 // mayClear reports whether a read-only disk that goes online may become writable: not if the
 // node needs it. It fails if that cannot be found out.
 func (d DiskAPI) mayClear(number uint32, disk *storage.Disk, l win32.Layout) (bool, error) {
-	err := storage.Guard(d.host.Ctx, disk, l)
+	err := storage.GuardState(d.host.Ctx, disk, l)
 	if errors.Is(err, hosterr.ErrFailedPrecondition) && !errors.Is(err, storage.ErrNeedsUnknown) {
 		d.host.Node.Log.Warn("Leaving a disk read-only", "disk", number, "err", err)
 		return false, nil

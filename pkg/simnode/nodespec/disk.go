@@ -59,6 +59,7 @@ type Partition struct {
 	Size       Size   `json:"size,omitempty"`       // bytes; 0 means the rest of the disk
 	Type       string `json:"type,omitempty"`       // "basic" (the default), "esp", "msr", "recovery", "ldmData", "ldmMetadata", "spaces"
 	FileSystem string `json:"fileSystem,omitempty"` // "NTFS", or "" for unformatted
+	Label      string `json:"label,omitempty"`      // of an NTFS volume
 	Letter     string `json:"letter,omitempty"`     // drive letter such as "E"; "" means none
 }
 
