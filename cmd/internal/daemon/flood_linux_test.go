@@ -492,7 +492,7 @@ func TestFloodOfOnePipeDoesNotBlockOthers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // otherwise the server's deadline would apply
 	defer cancel()
 	var refused atomic.Int64
-	for range 12 { // connections, of 32 calls each: 96 too many
+	for range 68 { // connections, of 32 calls each: 32 run, 2048 wait, and 96 are too many
 		disks := diskv1.NewDiskClient(node.connect(t, "disk", "v1"))
 		for range 32 {
 			callers.Go(func() {

@@ -40,6 +40,7 @@ type Conn struct {
 	highest uint32              // the last stream that the client has opened
 	last    uint32              // highest, when the pipe looked at the connection last
 	writing bool
+	wrote   bool // a frame to the client
 	leaving bool // it gets no more frames of gRPC
 }
 
@@ -85,7 +86,7 @@ func (c *Conn) yields() yielding {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = c.highest
-	if len(c.open) > 0 {
+	if len(c.open) > 0 || !c.between() {
 		return inUse
 	}
 	return idle
@@ -159,6 +160,10 @@ func (c *Conn) Close() error {
 // farewellLimit is how long a client may take to read that its connection ends.
 const farewellLimit = time.Second
 
+// between reports whether the next byte to the client would begin a frame, after the settings,
+// which are the first. The caller holds mu.
+func (c *Conn) between() bool { return !c.writing && c.wrote && c.out.between() }
+
 // lose marks a connection that is closed for another one: none of its calls run from now on.
 // The caller holds the lock of the pipe.
 func (c *Conn) lose() {
@@ -172,8 +177,7 @@ func (c *Conn) lose() {
 // the others again on a new connection, and its caller does not notice.
 func (c *Conn) sendAway() {
 	c.mu.Lock()
-	between := !c.writing && c.out.between() && c.greeted.Load()
-	last := c.last
+	between, last := c.between(), c.last
 	c.mu.Unlock()
 	if between {
 		_ = c.Conn.SetWriteDeadline(time.Now().Add(farewellLimit)) // Write says if that is not possible
@@ -198,6 +202,7 @@ func (c *Conn) received(kind, _ byte, stream uint32) {
 
 // sent notes a frame of the server.
 func (c *Conn) sent(kind, flags byte, stream uint32) {
+	c.wrote = true
 	if kind == frameReset || (kind == frameHeaders || kind == frameData) && flags&flagEndStream != 0 {
 		delete(c.open, stream)
 	}
