@@ -8,3 +8,4 @@ func pipeWithOldClient(*place) string { return "" }
 func rightsOfClient(*place) string    { return "" }
 func addedInstance(*place) string     { return "" }
 func ownSecondInstance(*place) string { return "" }
+func caller(*place) string            { return "" }
