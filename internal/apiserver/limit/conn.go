@@ -106,12 +106,12 @@ func (c *Conn) Read(p []byte) (int, error) {
 // it fails. gRPC would leave that to the goroutine that reads, which may not notice.
 func (c *Conn) Write(p []byte) (n int, err error) {
 	c.mu.Lock()
-	leaving := c.leaving
+	if c.leaving { // what follows the farewell is for no one, and an error would end it early
+		c.mu.Unlock()
+		return len(p), nil
+	}
 	c.writing = true
 	c.mu.Unlock()
-	if leaving {
-		return 0, net.ErrClosed
-	}
 	if age := time.Since(c.begun); age >= time.Duration(c.renew.Load()) {
 		c.renew.Store(int64(age + writeSlack))
 		err = c.Conn.SetWriteDeadline(c.begun.Add(age + writeLimit))

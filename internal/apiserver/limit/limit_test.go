@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
@@ -215,49 +214,6 @@ func TestCallThatGivesUpLeavesTheLine(t *testing.T) {
 		t.Errorf("Run = %v, and %d processes wait", err, len(p.API.waiting))
 	}
 	p.CloseAll()
-}
-
-// A client whose idle connection is closed for another one learns which of its calls have arrived.
-// A call that it sends at the same time is made on a new connection, and its caller does not notice.
-func TestClientIsSentAwayWithoutLoss(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, _ := pipeOf(4, l)
-	s := grpc.NewServer(Options()...)
-	grpc_health_v1.RegisterHealthServer(s, health.NewServer())
-	go s.Serve(p)
-	defer s.Stop()
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan struct{})
-	go func() { // others, one after the other
-		defer close(done)
-		for ctx.Err() == nil {
-			c, err := net.Dial("tcp", l.Addr().String())
-			if err != nil {
-				return
-			}
-			io.WriteString(c, http2.ClientPreface)
-			f := http2.NewFramer(c, c)
-			f.WriteSettings()
-			f.ReadFrame()
-			defer c.Close()
-		}
-	}()
-	for range 300 {
-		if _, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true)); err != nil {
-			t.Errorf("a call fails: %v", err)
-		}
-	}
-	cancel()
-	<-done
 }
 
 // The frames of a connection are followed across any division into reads and writes.

@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"context"
 	"log/slog"
+	"net"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/failure"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/limit"
 )
 
@@ -29,5 +32,24 @@ func TestExpiredCallDoesNotRun(t *testing.T) {
 		if want := map[bool]codes.Code{true: codes.ResourceExhausted}[expired]; status.Code(err) != want || !c.running {
 			t.Errorf("expired %t: %v, want code %v and a slot that is given back at the end", expired, err, want)
 		}
+	}
+}
+
+// closable is a connection that counts how often it is closed.
+type closable struct {
+	net.Conn
+	closed *int
+}
+
+func (c closable) Close() error { *c.closed++; return nil }
+
+// If gRPC's streams do not accept a status, calls that have ended are still not kept.
+func TestEndWithoutStatusHangsUp(t *testing.T) {
+	closed := 0
+	c := &call{ctx: t.Context()}
+	c.limits.Of = &limit.Conn{Conn: closable{closed: &closed}}
+	c.end(failure.Of(context.DeadlineExceeded))
+	if closed != 1 {
+		t.Errorf("the connection was closed %d times, want once", closed)
 	}
 }
