@@ -22,11 +22,18 @@ func (a *app) diskClearCommand() *cobra.Command {
 it overwrites every place at which PartitionDisk looks, and the partition table. It shows
 what is on the disk and asks before it changes anything.
 
+With --partition it destroys the content of one partition, so that FormatVolume accepts
+it, and with --behind that of the free space behind a partition, so that ResizeVolume
+accepts it; that partition may be mounted. Both keep the partition table and all other
+partitions.
+
 The disk must have the serial number or page 83h identifier that is given. Disks of
-Windows, and disks with mounted volumes, are refused. It uses a pipe that only
-administrators of the node can open.`,
+Windows, and mounted volumes, are refused. It uses a pipe that only administrators of
+the node can open.`,
 		Example: `  csi-proxyctl disk clear 3 --dry-run
-  csi-proxyctl disk clear 3 --serial VOL0001`,
+  csi-proxyctl disk clear 3 --serial VOL0001
+  csi-proxyctl disk clear 3 --partition 2 --serial VOL0001
+  csi-proxyctl disk clear 3 --behind 2 --serial VOL0001`,
 		Args:              exactly(1),
 		ValidArgsFunction: a.completeFirst(false, diskWords),
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -40,13 +47,16 @@ administrators of the node can open.`,
 		},
 	}
 	c.Flags().StringVar(&in.Serial, "serial", "", "serial `number` or page 83h identifier of the disk")
+	c.Flags().Uint32Var(&in.Partition, "partition", 0, "clear only the partition with this `number`")
+	c.Flags().Uint32Var(&in.Behind, "behind", 0, "clear only the free space behind the partition with this `number`")
+	c.MarkFlagsMutuallyExclusive("partition", "behind")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be destroyed")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
 }
 
 func (a *app) clearDisk(ctx context.Context, in *admin.ClearDiskRequest, dryRun, yes bool) error {
-	would, err := a.inspectDisk(ctx, in.DiskNumber, in.Serial)
+	would, err := a.inspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: in.DiskNumber, Serial: in.Serial, Partition: in.Partition, Behind: in.Behind})
 	if err != nil {
 		return err
 	}
@@ -77,9 +87,9 @@ func (a *app) clearDisk(ctx context.Context, in *admin.ClearDiskRequest, dryRun,
 }
 
 // inspectDisk returns what disk clear would destroy.
-func (a *app) inspectDisk(ctx context.Context, disk uint32, serial string) (*admin.DiskContent, error) {
+func (a *app) inspectDisk(ctx context.Context, in *admin.InspectDiskRequest) (*admin.DiskContent, error) {
 	return onAdmin(ctx, a, "disk clear --dry-run", func(ctx context.Context, c admin.AdminClient) (*admin.DiskContent, error) {
-		return c.InspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: disk, Serial: serial})
+		return c.InspectDisk(ctx, in)
 	})
 }
 

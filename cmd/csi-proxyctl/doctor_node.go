@@ -152,7 +152,7 @@ func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, 
 			left++
 			continue
 		}
-		content, err := a.inspectDisk(ctx, d.Number, "")
+		content, err := a.inspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: d.Number, ContentOnly: true})
 		if err != nil {
 			found = append(found, finding{resultNote, "disks", fmt.Sprintf("the content of %s is not known: %s", nameOfDisk(d.Number, serials), brief(err)), ""})
 			continue

@@ -930,7 +930,7 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 // content explains a disk without a file system that Windows knows: it may have content of
 // another system, which csi-proxy does not overwrite.
 func (q *inquiry) content(ctx context.Context, d *admin.Disk, hasVolumes bool) {
-	found, err := q.a.inspectDisk(ctx, d.Number, "")
+	found, err := q.a.inspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: d.Number, ContentOnly: true})
 	if err != nil {
 		q.step("disk", "its content is not known: %s", brief(err))
 		return
@@ -953,7 +953,7 @@ func (q *inquiry) foreign(d *admin.Disk, hasVolumes bool, found *admin.DiskConte
 // there.
 func foreignTrouble(d *admin.Disk, hasVolumes bool, found *admin.DiskContent, name string) (cause, remedy string) {
 	ofWindows := []string{"NTFS", "ReFS", "exFAT", "FAT", storage.BootSector, storage.UnknownContent}
-	tables := []string{"GPT partition table", storage.BootSector}
+	tables := []string{"GPT partition table", storage.BootSector, storage.EmptyTable}
 	var foreign []string
 	for _, f := range found.Found {
 		partition, isPartition := strings.CutPrefix(f.What, "partition ")

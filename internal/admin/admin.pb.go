@@ -27,7 +27,14 @@ type InspectDiskRequest struct {
 	// The number of the disk.
 	DiskNumber uint32 `protobuf:"varint,1,opt,name=disk_number,json=diskNumber,proto3" json:"disk_number,omitempty"`
 	// The serial number or the page 83h identifier that the disk must have, or empty.
-	Serial        string `protobuf:"bytes,2,opt,name=serial,proto3" json:"serial,omitempty"`
+	Serial string `protobuf:"bytes,2,opt,name=serial,proto3" json:"serial,omitempty"`
+	// The number of the only partition to look at, or 0.
+	Partition uint32 `protobuf:"varint,3,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The number of the partition behind which to look, or 0.
+	Behind uint32 `protobuf:"varint,4,opt,name=behind,proto3" json:"behind,omitempty"`
+	// Only look at the content, and do not check whether ClearDisk would refuse it, for which a
+	// disk that is offline goes online for a moment.
+	ContentOnly   bool `protobuf:"varint,5,opt,name=content_only,json=contentOnly,proto3" json:"content_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -76,13 +83,38 @@ func (x *InspectDiskRequest) GetSerial() string {
 	return ""
 }
 
+func (x *InspectDiskRequest) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *InspectDiskRequest) GetBehind() uint32 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
+func (x *InspectDiskRequest) GetContentOnly() bool {
+	if x != nil {
+		return x.ContentOnly
+	}
+	return false
+}
+
 // ClearDiskRequest is the request of ClearDisk.
 type ClearDiskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of the disk.
 	DiskNumber uint32 `protobuf:"varint,1,opt,name=disk_number,json=diskNumber,proto3" json:"disk_number,omitempty"`
 	// The serial number or the page 83h identifier of the disk.
-	Serial        string `protobuf:"bytes,2,opt,name=serial,proto3" json:"serial,omitempty"`
+	Serial string `protobuf:"bytes,2,opt,name=serial,proto3" json:"serial,omitempty"`
+	// The number of the only partition to clear, or 0.
+	Partition uint32 `protobuf:"varint,4,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The number of the partition behind which to clear, or 0.
+	Behind        uint32 `protobuf:"varint,5,opt,name=behind,proto3" json:"behind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -129,6 +161,20 @@ func (x *ClearDiskRequest) GetSerial() string {
 		return x.Serial
 	}
 	return ""
+}
+
+func (x *ClearDiskRequest) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ClearDiskRequest) GetBehind() uint32 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
 }
 
 // DiskContent is what is, or was, on a disk.
@@ -1489,15 +1535,20 @@ var File_csiproxyadmin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x1ccsiproxyadmin/v1/admin.proto\x12\x10csiproxyadmin.v1\"M\n" +
+	"\x1ccsiproxyadmin/v1/admin.proto\x12\x10csiproxyadmin.v1\"\xa6\x01\n" +
 	"\x12InspectDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
 	"diskNumber\x12\x16\n" +
-	"\x06serial\x18\x02 \x01(\tR\x06serial\"Q\n" +
+	"\x06serial\x18\x02 \x01(\tR\x06serial\x12\x1c\n" +
+	"\tpartition\x18\x03 \x01(\rR\tpartition\x12\x16\n" +
+	"\x06behind\x18\x04 \x01(\rR\x06behind\x12!\n" +
+	"\fcontent_only\x18\x05 \x01(\bR\vcontentOnly\"\x87\x01\n" +
 	"\x10ClearDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
 	"diskNumber\x12\x16\n" +
-	"\x06serial\x18\x02 \x01(\tR\x06serialJ\x04\b\x03\x10\x04\"\xb2\x01\n" +
+	"\x06serial\x18\x02 \x01(\tR\x06serial\x12\x1c\n" +
+	"\tpartition\x18\x04 \x01(\rR\tpartition\x12\x16\n" +
+	"\x06behind\x18\x05 \x01(\rR\x06behindJ\x04\b\x03\x10\x04\"\xb2\x01\n" +
 	"\vDiskContent\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x16\n" +
 	"\x06page83\x18\x02 \x01(\tR\x06page83\x12\x1d\n" +

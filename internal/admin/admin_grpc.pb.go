@@ -35,7 +35,8 @@ type AdminClient interface {
 	// InspectDisk returns what ClearDisk would destroy. It changes nothing.
 	InspectDisk(ctx context.Context, in *InspectDiskRequest, opts ...grpc.CallOption) (*DiskContent, error)
 	// ClearDisk destroys the partitions and the content of a disk, so that PartitionDisk
-	// accepts it. It returns what was there. It may be repeated after it was cut off.
+	// accepts it, or the content of a partition or of the space behind one. It returns what was
+	// there. It may be repeated after it was cut off.
 	ClearDisk(ctx context.Context, in *ClearDiskRequest, opts ...grpc.CallOption) (*DiskContent, error)
 	// Describe returns what the API does not report about the disks and volumes of the node
 	// and, if asked for, where a path leads, and the iSCSI sessions. It changes nothing.
@@ -103,7 +104,8 @@ type AdminServer interface {
 	// InspectDisk returns what ClearDisk would destroy. It changes nothing.
 	InspectDisk(context.Context, *InspectDiskRequest) (*DiskContent, error)
 	// ClearDisk destroys the partitions and the content of a disk, so that PartitionDisk
-	// accepts it. It returns what was there. It may be repeated after it was cut off.
+	// accepts it, or the content of a partition or of the space behind one. It returns what was
+	// there. It may be repeated after it was cut off.
 	ClearDisk(context.Context, *ClearDiskRequest) (*DiskContent, error)
 	// Describe returns what the API does not report about the disks and volumes of the node
 	// and, if asked for, where a path leads, and the iSCSI sessions. It changes nothing.

@@ -104,21 +104,15 @@ func SingleData(l win32.Layout) (win32.Partition, bool) {
 func up(n uint64) uint64   { return n + (alignment-n%alignment)%alignment }
 func down(n uint64) uint64 { return n - n%alignment }
 
-// NewDiskAreas returns the areas of a disk without a partition table that must be blank
-// before it gets a table and a partition: the whole disk, the place where [AddPartition]
-// will put its partition, and the place where most systems begin their first partition.
-func NewDiskAreas(size uint64) []Area {
-	areas := []Area{{0, size}}
-	end := down(usableEnd(win32.Layout{Style: win32.PARTITION_STYLE_GPT}, size, 4096))
-	start := uint64(alignment)
-	if size >= smallest {
-		start = reservedEnd
-		areas = append(areas, Area{alignment, Edge})
+// emptyGPT returns the table that Windows makes on a blank disk of size bytes.
+func emptyGPT(size uint64, sector uint32) win32.Layout {
+	s := uint64(sector)
+	l := win32.Layout{Style: win32.PARTITION_STYLE_GPT, MaxPartitions: 128}
+	l.UsableOffset = 2*s + (128*entrySize+s-1)/s*s
+	if end := usableEnd(l, size, sector); end > l.UsableOffset {
+		l.UsableLength = end - l.UsableOffset
 	}
-	if end >= start+alignment {
-		areas = append(areas, Area{start, end - start})
-	}
-	return areas
+	return l
 }
 
 // AddPartition adds a data partition to a table without partitions. The partition
@@ -284,43 +278,6 @@ func FileSystemSectors(fs win32.NTFSVolumeData, length uint64) (sectors int64, o
 		return 0, false
 	}
 	return int64(clusters * uint64(fs.BytesPerCluster) / uint64(fs.BytesPerSector)), true
-}
-
-// clearAreas returns the ranges that must be zero before the disk counts as blank: those
-// that [Disk.Look] reads of its partitions and of [NewDiskAreas]. Both ends of the disk,
-// with the partition table, come last: a clearing that was cut off finds the same
-// partitions again.
-func clearAreas(l win32.Layout, size uint64) []Area {
-	areas := NewDiskAreas(size)[1:]
-	// The end of the partition depends on the size of sectors.
-	if last := &areas[len(areas)-1]; size >= smallest {
-		end := down(usableEnd(win32.Layout{Style: win32.PARTITION_STYLE_GPT}, size, 512))
-		areas = append(areas, Area{last.Offset, end - last.Offset})
-	}
-	for _, p := range Used(l) {
-		if p.Offset < size {
-			areas = append(areas, Area{p.Offset, min(p.Length, size-p.Offset)})
-		}
-	}
-	var ranges []Area
-	add := func(r Area) {
-		if r.Length > 0 && !slices.Contains(ranges, r) {
-			ranges = append(ranges, r)
-		}
-	}
-	for _, a := range areas {
-		for _, r := range looked(a.Length) {
-			add(Area{a.Offset + r.Offset, r.Length})
-		}
-	}
-	whole := looked(size)
-	for _, r := range slices.Backward(whole) {
-		if r.Offset >= Edge {
-			add(r)
-		}
-	}
-	ranges = slices.DeleteFunc(ranges, func(r Area) bool { return r == whole[0] })
-	return append(ranges, whole[0])
 }
 
 // Identity returns the identity by which Windows distinguishes disks: the GUID of a GPT,

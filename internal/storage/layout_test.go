@@ -75,8 +75,9 @@ func TestAddPartitionOffsets(t *testing.T) {
 			if data.Offset != offset || !IsBasicData(got, data) {
 				t.Errorf("the data partition begins at %d and is %+v, but AddPartition returned %d", data.Offset, data, offset)
 			}
-			if areas := NewDiskAreas(c.size); len(c.has) == 0 && areas[len(areas)-1].Offset != offset {
-				t.Errorf("the data partition begins at %d, but the last of the areas %v elsewhere", offset, areas)
+			look := Look{Size: c.size, Sector: c.sector, Table: l}
+			if want := (Area{data.Offset, data.Length}); !slices.Contains(look.holders(), want) {
+				t.Errorf("the data partition is %+v, but a look has the holders %v", want, look.holders())
 			}
 			if p, ok := SingleData(got); !ok || p != data {
 				t.Errorf("SingleData = %+v, %t, want the data partition", p, ok)

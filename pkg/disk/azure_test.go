@@ -12,6 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
@@ -122,7 +123,7 @@ func TestDisksThatAreNeverMeantAreNotListed(t *testing.T) {
 // Whoever has the number of the temporary disk cannot use it, with any flags.
 func TestTemporaryDiskIsNotUsed(t *testing.T) {
 	f := fixtureOf(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem, Size: 64 * gib}, temporary(), azure(1, 1, nodespec.Disk{})}})
-	f.Node.FormatExisting, f.Node.OverwriteUnknown, f.Node.AllDiskLocations = true, true, true
+	f.Node.FormatExisting, f.Node.DiskContent, f.Node.AllDiskLocations = true, rules.DiskContentUnknown, true
 	volumes, err := volume.New(volumeapi.On(f.Node.Node))
 	if err != nil {
 		t.Fatal(err)

@@ -10,20 +10,20 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// Clear destroys the partitions and the content of a disk, so that PartitionDisk accepts
-// it. No pipe of a driver serves it: administrators call it with csi-proxyctl disk clear.
+// Clear destroys the content of a disk, of a partition, or of the space behind one, for which
+// PartitionDisk, FormatVolume or ResizeVolume refuses it. No pipe of a driver serves it: administrators call it with csi-proxyctl disk clear.
 // See [diskapi.DiskAPI.ClearDisk] for what it refuses.
-func (d *Disk) Clear(ctx context.Context, number uint32, identity string, dryRun bool) (diskapi.Cleared, error) {
+func (d *Disk) Clear(ctx context.Context, number uint32, c diskapi.Clearing) (diskapi.Cleared, error) {
 	target := strconv.FormatUint(uint64(number), 10)
 	lock := service.Exclusive(&d.base.Node.Locks.Disks, target)
 	out, err := service.Get(ctx, d.base, []service.Lock{lock}, func(host diskapi.HostAPI) (diskapi.Cleared, error) {
 		h, ok := host.(interface {
-			ClearDisk(number uint32, identity string, dryRun bool) (diskapi.Cleared, error)
+			ClearDisk(number uint32, c diskapi.Clearing) (diskapi.Cleared, error)
 		})
 		if !ok {
 			return diskapi.Cleared{}, hosterr.Text(hosterr.ErrUnimplemented, "this HostAPI has no method ClearDisk")
 		}
-		return h.ClearDisk(number, identity, dryRun)
+		return h.ClearDisk(number, c)
 	})
 	return out, hosterr.Wrap("clear disk", target, err)
 }

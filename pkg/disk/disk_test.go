@@ -15,10 +15,12 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -381,6 +383,7 @@ func TestPartitionDiskRefusesKnownContent(t *testing.T) {
 				case "XFS":
 					f.write(1, 0, "XFSB")
 				case "ext4":
+					f.write(1, 0x400, "\x10") // inodes
 					f.write(1, 0x438, "\x53\xef")
 					f.write(1, 0x460, "\x40")
 				case "btrfs":
@@ -419,8 +422,12 @@ func TestPartitionDiskKeepsConcurrentPartition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls, what, volume := 0, "", ""
+		calls, what, volume, last := 0, "", "", ""
 		f.Observe(func(c *win32.Call) error {
+			again := c.Name == "ReadAt" && last == c.Name // the reads of a look count as one
+			if last = c.Name; again {
+				return c.Do()
+			}
 			if calls++; calls == k {
 				what = c.String()
 				known := f.names()
@@ -470,23 +477,30 @@ func (f *fixture) names() []string {
 }
 
 // Unknown content at one of the places that PartitionDisk writes, or where it would hide a
-// partition of another system, is refused. With the flag it is overwritten, and nothing of
-// it is left in the new partition.
+// partition of another system, is refused, with the rule that would allow it. Then it is
+// overwritten, and nothing of it is left in the new partition.
 func TestPartitionDiskWithUnknownContent(t *testing.T) {
 	const size = 10 * gib
-	for _, at := range []int64{100, mib - 10, mib + 5, 16*mib + 100, size - mib - 100, size - 100} {
+	for at, rule := range map[int64]rules.DiskContent{
+		100: rules.DiskContentUnknown, mib - 10: rules.DiskContentUnknown, size - 100: rules.DiskContentUnknown,
+		mib + 5: rules.DiskContentCleaned, 16*mib + 100: rules.DiskContentCleaned, size - mib - 100: rules.DiskContentCleaned,
+		129*mib + 7: rules.DiskContentCleaned, 7 * size / 64: rules.DiskContentCleaned,
+	} {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: size})
 		f.write(1, at, "some rubbish")
 		f.unchanged(func() {
 			err := f.partition(1)
 			wantKind(t, err, hosterr.ErrFailedPrecondition, fmt.Sprintf("unknown content at byte %d", at))
-			if hint := hosterr.HintOf(err); !strings.Contains(hint, "clean all") || !strings.Contains(hint, "-unknown-content=overwrite") {
-				t.Errorf("hint %q, want diskpart's command and the flag", hint)
+			if hint := hosterr.HintOf(err); !strings.Contains(hint, "clean all") || !strings.Contains(hint, "-disk-content="+string(rule)) {
+				t.Errorf("content at %d: hint %q, want diskpart's command and the rule %s", at, hint, rule)
+			}
+			if f.Node.DiskContent = rules.DiskContentCleaned; rule == rules.DiskContentUnknown {
+				wantKind(t, f.partition(1), hosterr.ErrFailedPrecondition, "unknown content")
 			}
 		})
-		f.Node.OverwriteUnknown = true
+		f.Node.DiskContent = rule
 		if err := f.partition(1); err != nil {
-			t.Errorf("unknown content at %d, with the flag: %v", at, err)
+			t.Errorf("unknown content at %d, with the rule %s: %v", at, rule, err)
 		}
 		f.edgesAreBlank(1)
 	}
@@ -496,8 +510,7 @@ func TestPartitionDiskWithUnknownContent(t *testing.T) {
 // blank.
 func (f *fixture) edgesAreBlank(disk uint32) {
 	f.t.Helper()
-	ps := f.layout(disk).Partitions
-	p := ps[len(ps)-1]
+	p, _ := storage.SingleData(f.layout(disk))
 	f.raw(disk, func(h win32.Handle) {
 		for _, at := range []uint64{p.Offset, p.Offset + p.Length - mib} {
 			b := make([]byte, mib)
@@ -508,9 +521,8 @@ func (f *fixture) edgesAreBlank(disk uint32) {
 	})
 }
 
-// The flag does not let known content be lost: neither that of the whole disk, nor that of a
-// partition whose table is lost, nor a copy behind a first MiB that was wiped.
-func TestPartitionDiskKeepsKnownContentWithFlag(t *testing.T) {
+// No rule lets known content at the ends of a disk be lost, whatever its table.
+func TestPartitionDiskKeepsKnownContentWithRules(t *testing.T) {
 	const size = 10 * gib
 	for _, c := range []struct {
 		name  string
@@ -518,29 +530,65 @@ func TestPartitionDiskKeepsKnownContentWithFlag(t *testing.T) {
 		at    int64
 		magic string
 	}{
-		{"NTFS where the partition will begin", "", 16*mib + 3, "NTFS    "},
-		{"NTFS where the partition will begin, behind an empty GPT", nodespec.ContentGPT, 16*mib + 3, "NTFS    "},
-		{"NTFS where the partition will begin, behind an empty MBR", nodespec.ContentMBR, mib + 3, "NTFS    "},
-		{"XFS", "", mib, "XFSB"},
+		{"XFS", "", 0, "XFSB"},
+		{"XFS", nodespec.ContentGPT, 0, "XFSB"},
 		{"GPT", "", size - 512, "EFI PART"},
-		{"btrfs", "", 0x4000040, "_BHRfS_M"},
-		{"XFS", "", size / 4, "XFSB"},
+		{"btrfs", "", 0x10040, "_BHRfS_M"},
+		{"btrfs", nodespec.ContentGPT, 0x10040, "_BHRfS_M"},
 		{"LVM2", nodespec.ContentMBR, 0x218, "LVM2 001"},
+		{"Linux RAID", nodespec.ContentGPT, size - 64<<10, "\xfc\x4e\x2b\xa9"},
 	} {
-		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: size, Content: c.table})
-		f.Node.OverwriteUnknown = true
-		f.write(1, c.at, c.magic)
-		before := f.layout(1)
-		wantKind(t, f.partition(1), hosterr.ErrFailedPrecondition, strings.Fields(c.name)[0])
-		if after := f.layout(1); after.Style != before.Style || len(after.Partitions) != len(before.Partitions) {
-			t.Errorf("%s: the table changed from %+v to %+v", c.name, before, after)
-		}
-		f.raw(1, func(h win32.Handle) {
-			b := make([]byte, 4096)
-			if _, err := f.Windows.ReadAt(h, b, c.at/4096*4096); err != nil || !strings.Contains(string(b), c.magic) {
-				t.Errorf("%s at %d is lost (%v)", c.name, c.at, err)
+		for _, rule := range []rules.DiskContent{rules.DiskContentStrict, rules.DiskContentCleaned, rules.DiskContentUnknown} {
+			f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: size, Content: c.table})
+			f.Node.DiskContent = rule
+			f.write(1, c.at, c.magic)
+			before := f.layout(1)
+			wantKind(t, f.partition(1), hosterr.ErrFailedPrecondition, c.name)
+			if after := f.layout(1); after.Style != before.Style || len(after.Partitions) != len(before.Partitions) {
+				t.Errorf("%s: the table changed from %+v to %+v", c.name, before, after)
 			}
-		})
+			f.raw(1, func(h win32.Handle) {
+				b := make([]byte, 4096)
+				if _, err := f.Windows.ReadAt(h, b, c.at/4096*4096); err != nil || !strings.Contains(string(b), c.magic) {
+					t.Errorf("%s at %d is lost (%v)", c.name, c.at, err)
+				}
+			})
+		}
+	}
+}
+
+// An empty table is not taken for an empty disk: whatever is behind it is refused by name, and
+// with the rule "cleaned" it is overwritten if the ends of the disk are blank.
+func TestPartitionDiskBehindAnEmptyTable(t *testing.T) {
+	const size = 10 * gib
+	for _, table := range []string{"", nodespec.ContentGPT, nodespec.ContentGPTNoMSR, nodespec.ContentMBR} {
+		for _, c := range []struct {
+			says  string
+			at    int64
+			magic string
+		}{
+			{"NTFS at byte 16777216", 16*mib + 3, "NTFS    "}, // what PartitionDisk and FormatVolume have made
+			{"XFS at byte 1048576", mib, "XFSB"},
+			{"XFS at byte 4194304", 4 * mib, "XFSB"},
+			{"LUKS at byte 33554432", 32 * mib, "LUKS\xba\xbe"},
+			{"btrfs at byte 104857600", 100*mib + 0x10040, "_BHRfS_M"},
+			{"LVM2 physical volume at byte 135266304", 129*mib + 0x218, "LVM2 001"},
+			{"(btrfs)", 0x4000040, "_BHRfS_M"},
+			{"(XFS)", size / 4, "XFSB"},
+			{"(XFS)", size / 4 * 3, "XFSB"},
+			{"(BitLocker)", 33*mib + ((size/9+4095)/4096*4096)*2, "-FVE-FS-"},
+			{"(Ceph BlueStore)", gib, "bluestore block device"},
+			{"unknown content at byte 5368709120", size / 2, "\x01"},
+		} {
+			f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: size, Content: table})
+			f.write(1, c.at, c.magic)
+			f.unchanged(func() { wantKind(t, f.partition(1), hosterr.ErrFailedPrecondition, c.says) })
+			f.Node.DiskContent = rules.DiskContentCleaned
+			if err := f.partition(1); err != nil {
+				t.Errorf("table %q, %s, with the rule cleaned: %v", table, c.says, err)
+			}
+			f.edgesAreBlank(1)
+		}
 	}
 }
 

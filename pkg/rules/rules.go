@@ -23,10 +23,9 @@ type Rules struct {
 	// daemon's -format-existing=ntfs.
 	FormatExisting bool
 
-	// OverwriteUnknown lets PartitionDisk and FormatVolume overwrite content of which no
-	// kind is known, as if the disk or volume were blank. The daemon's
-	// -unknown-content=overwrite.
-	OverwriteUnknown bool
+	// DiskContent is which content PartitionDisk, FormatVolume and ResizeVolume may overwrite.
+	// The daemon's -disk-content.
+	DiskContent DiskContent
 
 	// KeepReadOnly keeps SetDiskState from making a disk writable that is offline and
 	// read-only. The daemon's -read-only-disks=keep.
@@ -49,3 +48,17 @@ type Rules struct {
 	// that the server could not verify. The daemon's -smb-accept-unverified-passwords.
 	AcceptUnverifiedPasswords bool
 }
+
+// DiskContent is which content of a disk may be overwritten. Each use is logged.
+type DiskContent string
+
+const (
+	// DiskContentStrict is none: what is not blank is refused.
+	DiskContentStrict DiskContent = ""
+	// DiskContentCleaned is that of a disk without partitions whose first and last MiB are
+	// blank, apart from an empty partition table, as diskpart clean and Clear-Disk leave it,
+	// and of its only volume.
+	DiskContentCleaned DiskContent = "cleaned"
+	// DiskContentUnknown is the same, and content of which no kind is known.
+	DiskContentUnknown DiskContent = "unknown"
+)

@@ -202,7 +202,7 @@ func (f *fixture) mayStillRun() {
 // remedy does what the hint of a refused format says, and returns the disk's new volume.
 func remedy(f *fixture) string {
 	f.t.Helper()
-	if _, err := f.disk.Clear(f.t.Context(), 1, serial, false); err != nil {
+	if _, err := f.disk.Clear(f.t.Context(), 1, diskapi.Clearing{Identity: serial}); err != nil {
 		f.t.Fatal(err)
 	}
 	return freshVolume(f)
@@ -279,6 +279,7 @@ func TestBegunFormatKeepsOtherContent(t *testing.T) {
 	}
 	f, id := begun(nodespec.FormatBackupFirst)
 	at := int64(f.layout(1).Partitions[1].Offset)
+	f.write(1, at+0x400, "\x10")     // inodes
 	f.write(1, at+0x438, "\x53\xef") // ext4
 	f.write(1, at+0x460, "\x40")
 	f.unchanged(func() {

@@ -73,6 +73,7 @@ func open(t *testing.T, disks int, change func(*nodespec.Config)) *world {
 type operation struct {
 	name      string
 	calls     int64                               // on a node with one disk with a volume
+	reads     int64                               // how many of them read a disk
 	perDisk   int64                               // how many more it may make for each further disk
 	searches  int64                               // calls where partitions cannot be opened by their place, 0 for the same
 	perVolume int64                               // then, how many more for each further volume
@@ -87,6 +88,7 @@ func (o operation) count(ctx context.Context, w *world) (int64, error) {
 			return 0, err
 		}
 	}
+	w.reads.Store(0)
 	return w.count(func() error { return o.run(ctx, w) })
 }
 
@@ -94,7 +96,7 @@ func err2[T any](_ T, err error) error { return err }
 
 func operations() []operation {
 	return []operation{
-		{name: "PartitionDisk, new", calls: 165, searches: 171, perVolume: 4, run: func(ctx context.Context, w *world) error {
+		{name: "PartitionDisk, new", calls: 362, reads: 230, searches: 368, perVolume: 4, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: blank}))
 		}},
 		{name: "PartitionDisk, again", calls: 35, searches: 40, perVolume: 4, run: func(ctx context.Context, w *world) error {
@@ -141,10 +143,10 @@ func operations() []operation {
 			}
 			return err
 		}},
-		{name: "IsVolumeFormatted", calls: 20, run: func(ctx context.Context, w *world) error {
+		{name: "IsVolumeFormatted", calls: 126, reads: 109, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.IsVolumeFormatted(ctx, &volume.IsVolumeFormattedRequest{VolumeID: w.fresh}))
 		}},
-		{name: "FormatVolume", calls: 173, run: func(ctx context.Context, w *world) error {
+		{name: "FormatVolume", calls: 597, reads: 436, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: w.fresh}))
 		}},
 		{name: "FormatVolume, again", calls: 10, run: func(ctx context.Context, w *world) error {
@@ -265,6 +267,7 @@ func portal() *iscsi.TargetPortal {
 // cost is what an operation took.
 type cost struct {
 	calls  int64
+	reads  int64
 	waited time.Duration // on the node's clock
 }
 
@@ -293,7 +296,7 @@ func measure(t *testing.T, disks int, search bool) []cost {
 			if err != nil {
 				t.Fatalf("%s with %d disks: %v", o.name, disks, err)
 			}
-			all = append(all, cost{n, time.Since(begun)})
+			all = append(all, cost{n, w.reads.Load(), time.Since(begun)})
 		}
 	})
 	return all
@@ -311,6 +314,9 @@ func TestCalls(t *testing.T) {
 		}
 		for i, o := range operations() {
 			hold(t, o.name, costs[i].calls, o.calls, o.perDisk, disks)
+			if costs[i].reads != o.reads {
+				t.Errorf("%s: %d reads of a disk with %d, want %d", o.name, costs[i].reads, disks, o.reads)
+			}
 			if costs[i].waited != first[i].waited && o.perDisk == 0 {
 				t.Errorf("%s waits for %v with 1 disk and %v with %d", o.name, first[i].waited, costs[i].waited, disks)
 			}

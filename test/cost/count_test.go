@@ -56,6 +56,7 @@ func TestEachMethodIsCounted(t *testing.T) {
 // counter counts the calls of an API.
 type counter struct {
 	calls atomic.Int64
+	reads atomic.Int64
 	hook  atomic.Pointer[func(*win32.Call) error]
 	// others are mappings that the list of mappings has, too. Thousands that are made one
 	// after the other take too long.
@@ -70,6 +71,9 @@ func (c *counter) over(api win32.API) win32.API {
 	weights := native()
 	return win32.Observe(counted{api, c}, func(call *win32.Call) error {
 		c.calls.Add(weights[call.Name])
+		if call.Name == "ReadAt" {
+			c.reads.Add(1)
+		}
 		if hook := c.hook.Load(); hook != nil {
 			return (*hook)(call)
 		}

@@ -8,12 +8,14 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -333,16 +335,25 @@ func (c *cell) taken(was simnode.DiskInfo, calls *simnode.Recording) bool {
 
 // remedy does what the refusal says, and nothing else.
 func remedy(t *testing.T, n *simnode.Node, d simnode.DiskInfo, refusal error) error {
-	command := regexp.MustCompile(`csi-proxyctl disk clear (\S+) --serial (\S+?)[ ,;]`).FindStringSubmatch(hosterr.HintOf(refusal) + " ")
-	switch {
-	case command == nil:
-		return fmt.Errorf("it names none, only %q", hosterr.HintOf(refusal))
-	case command[1] != "NUMBER" && command[1] != fmt.Sprint(d.Number), command[2] != "SERIAL" && command[2] != d.Serial:
-		return fmt.Errorf("%q is not for disk %d, %s", command[0], d.Number, d.Serial)
+	command := regexp.MustCompile(`csi-proxyctl disk clear (\d+|NUMBER)(?: --(partition|behind) (\d+|NUMBER))? --serial SERIAL`).FindStringSubmatch(hosterr.HintOf(refusal))
+	if command == nil || command[1] != "NUMBER" && command[1] != fmt.Sprint(d.Number) {
+		return fmt.Errorf("it names none for disk %d, only %q", d.Number, hosterr.HintOf(refusal))
 	}
-	admin := n.Disk().(*disk.Disk)
-	_, dry := admin.Clear(t.Context(), d.Number, "", true)
-	_, err := admin.Clear(t.Context(), d.Number, d.Serial, false)
+	c := diskapi.Clearing{Identity: d.Serial}
+	part, err := strconv.ParseUint(command[3], 10, 32)
+	if err != nil { // NUMBER, or none; what Windows mounts is in the first partition
+		part = 1
+	}
+	switch command[2] {
+	case "partition":
+		c.Partition = uint32(part)
+	case "behind":
+		c.Behind = uint32(part)
+	}
+	asked := c
+	asked.DryRun = true
+	_, dry := n.Disk().(*disk.Disk).Clear(t.Context(), d.Number, asked)
+	_, err = n.Disk().(*disk.Disk).Clear(t.Context(), d.Number, c)
 	return errors.Join(dry, err)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -163,7 +164,8 @@ func expands(t *testing.T, n *simnode.Node, number uint32, id string, size simno
 func contentModes() map[string]func(*simnode.Config) {
 	return map[string]func(*simnode.Config){
 		"strict":  func(c *simnode.Config) {},
-		"unknown": func(c *simnode.Config) { c.OverwriteUnknown = true },
+		"cleaned": func(c *simnode.Config) { c.DiskContent = rules.DiskContentCleaned },
+		"unknown": func(c *simnode.Config) { c.DiskContent = rules.DiskContentUnknown },
 	}
 }
 

@@ -92,7 +92,16 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	})
 	choice(f, "disk-locations", &o.rules.AllDiskLocations, "usable", "all", "which disks ListDiskLocations lists, among which drivers look for a LUN: usable, without the temporary disk of an Azure machine, and without one that Windows needs if another disk has its LUN, or `all`")
 	choice(f, "read-only-disks", &o.rules.KeepReadOnly, "writable", "keep", "what SetDiskState does with a disk that is offline and read-only when it takes it online: writable, which makes it so if its storage can be written, or `keep`")
-	choice(f, "unknown-content", &o.rules.OverwriteUnknown, "refuse", "overwrite", "what PartitionDisk and FormatVolume do with a disk or volume that is not blank and has no known content: refuse, or `overwrite`")
+	Choice(f, "disk-content", "strict", "which content of a disk may be overwritten: strict, which is none; `cleaned`, which is what a disk without partitions still has after diskpart clean or Clear-Disk, behind its blank first and last MiB; or unknown, which is the same and all content that is not recognized", func(s string) error {
+		switch o.rules.DiskContent = rules.DiskContent(s); o.rules.DiskContent {
+		case rules.DiskContentCleaned, rules.DiskContentUnknown:
+			return nil
+		}
+		if o.rules.DiskContent = rules.DiskContentStrict; s != "strict" {
+			return errors.New("want strict, cleaned or unknown")
+		}
+		return nil
+	})
 	choice(f, "volume-root-access", &o.rules.UsersModify, "windows", "users-modify", "who may change what on a volume that FormatVolume formats: windows, which leaves the rights that Windows gives, or `users-modify`, with which the group Users, and so ordinary containers, may change everything")
 	f.BoolVar(&o.requirePrivacy, "require-privacy", true, "encrypt new SMB mappings")
 	f.BoolVar(&o.rules.AcceptUnverifiedPasswords, "smb-accept-unverified-passwords", false, "let requests use an SMB mapping in use with another or unknown password, if the server cannot verify the password of the request")

@@ -140,7 +140,7 @@ working-dir:
 service-allow:
   - One
 audit-log: false
-unknown-content: overwrite
+disk-content: cleaned
 `)
 	code, out, stderr := check(t, programs()[0], "-config="+file, `-working-dir=E:\c`, "-audit-log", "-kubelet-path", `F:\k`)
 	if code != 0 {
@@ -151,7 +151,7 @@ unknown-content: overwrite
 		"\nworking-dir: # command line\n  - E:\\c\n",
 		"\nservice-allow: # " + file + ":6\n  - One\n",
 		"\naudit-log: true # command line\n",
-		"\nunknown-content: overwrite # " + file + ":9\n",
+		"\ndisk-content: cleaned # " + file + ":9\n",
 		"\n# require-privacy: true\n",
 	} {
 		if !strings.Contains(out, want) {
@@ -173,7 +173,7 @@ func TestWrongConfigFile(t *testing.T) {
 		"config: x":                        ":1: key config: a configuration file cannot name another one",
 		"audit-log: yes":                   `:1: key audit-log: value "yes": want true or false`,
 		"v: high":                          `:1: key v: value "high": `,
-		"unknown-content: keep":            `:1: key unknown-content: value "keep": want refuse or overwrite; it is: what PartitionDisk`,
+		"disk-content: keep":               `:1: key disk-content: value "keep": want strict, cleaned or unknown; it is: which content`,
 		"smb-backend: x":                   `want wmi or native`,
 		"kubelet-path:\n  - C:\\k":         ":1: key kubelet-path: a list, but the key takes one value: write kubelet-path: VALUE",
 		"working-dir: C:\\k":               ":1: key working-dir: one value, but the key takes a list",

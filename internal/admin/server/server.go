@@ -17,7 +17,7 @@ import (
 
 // Disks is the part of the disk service that only administrators may use.
 type Disks interface {
-	Clear(ctx context.Context, number uint32, identity string, dryRun bool) (diskapi.Cleared, error)
+	Clear(ctx context.Context, number uint32, c diskapi.Clearing) (diskapi.Cleared, error)
 	// Node returns the node of the disks.
 	Node() *node.Node
 }
@@ -83,7 +83,7 @@ func (s *Server) failed() []*admin.FailedCall {
 
 // InspectDisk implements [admin.AdminServer].
 func (s *Server) InspectDisk(ctx context.Context, in *admin.InspectDiskRequest) (*admin.DiskContent, error) {
-	return s.clear(ctx, in.DiskNumber, in.Serial, true)
+	return s.clear(ctx, in.DiskNumber, diskapi.Clearing{Identity: in.Serial, Partition: in.Partition, Behind: in.Behind, DryRun: true, ContentOnly: in.ContentOnly})
 }
 
 // ClearDisk implements [admin.AdminServer].
@@ -91,14 +91,14 @@ func (s *Server) ClearDisk(ctx context.Context, in *admin.ClearDiskRequest) (*ad
 	if len(in.ProtoReflect().GetUnknown()) > 0 {
 		return nil, hosterr.Text(hosterr.ErrInvalid, "the request has fields that this csi-proxy does not know: the caller is of another release; nothing was changed")
 	}
-	return s.clear(ctx, in.DiskNumber, in.Serial, false)
+	return s.clear(ctx, in.DiskNumber, diskapi.Clearing{Identity: in.Serial, Partition: in.Partition, Behind: in.Behind})
 }
 
-func (s *Server) clear(ctx context.Context, disk uint32, serial string, dryRun bool) (*admin.DiskContent, error) {
+func (s *Server) clear(ctx context.Context, disk uint32, what diskapi.Clearing) (*admin.DiskContent, error) {
 	if s.disks == nil {
 		return nil, hosterr.Text(hosterr.ErrUnimplemented, "this disk service cannot clear disks")
 	}
-	c, err := s.disks.Clear(ctx, disk, serial, dryRun)
+	c, err := s.disks.Clear(ctx, disk, what)
 	if err != nil {
 		return nil, err
 	}

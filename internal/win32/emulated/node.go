@@ -264,8 +264,25 @@ func (n *Node) registry(path string) []string {
 			return slices.Clone(text)
 		}
 	}
-	if strings.EqualFold(path, pageFiles) {
+	switch {
+	case strings.EqualFold(path, pageFiles):
 		return []string{`\??\C:\pagefile.sys`}
+	case strings.EqualFold(path, systemPartition):
+		return n.systemPartition()
+	}
+	return nil
+}
+
+// systemPartition is the value with the device of the partition from which Windows starts.
+//
+// Source: observed, the value of installed systems; bcdboot and setup tools read it.
+const systemPartition = `SYSTEM\Setup\SystemPartition`
+
+func (n *Node) systemPartition() []string {
+	for _, v := range n.volumes {
+		if d := v.extents[0].disk; d.System && v.extents[0].off == d.table.Partitions[0].Offset && v.visible() {
+			return []string{v.ntDevice()}
+		}
 	}
 	return nil
 }

@@ -11,6 +11,20 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
+// Clearing says what ClearDisk clears: the whole disk, unless Partition or Behind is the number
+// of a partition.
+type Clearing struct {
+	// Identity is the serial number or the page 83h identifier that the disk must have. With
+	// DryRun, an empty one is every disk's.
+	Identity string
+	// Partition clears the content of a partition, and Behind that of the space behind one. The
+	// partition table stays.
+	Partition, Behind uint32
+	// DryRun changes nothing. With ContentOnly it does not even take a disk online that is
+	// offline, and so does not know where its volumes are mounted.
+	DryRun, ContentOnly bool
+}
+
 // Cleared is what ClearDisk found and did.
 type Cleared struct {
 	// IDs identify the disk.
@@ -29,15 +43,15 @@ type Content struct {
 	What                     string
 }
 
-// ClearDisk destroys the partitions and the content of a disk: it overwrites everything at
-// which PartitionDisk looks before it writes. The disk must have this serial number or page
-// 83h identifier. With dryRun it only reads, and an empty identity is every disk's. It may
-// be repeated after it was cut off.
+// ClearDisk destroys the content of a disk, of a partition, or of the space behind one: it
+// overwrites everything for which PartitionDisk, FormatVolume or ResizeVolume refuses it. The
+// disk must have this serial number or page 83h identifier. A dry run refuses what a clearing
+// refuses, except that it needs no identity. It may be repeated after it was cut off.
 //
-// It fails with hosterr.ErrFailedPrecondition for a disk that Windows needs, that has
-// mounted volumes, or whose identity another disk has, too, and with hosterr.ErrInvalid for
-// another identity.
-func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cleared, error) {
+// It fails with hosterr.ErrFailedPrecondition for a disk that Windows needs, for volumes that are
+// mounted or in use in what is to be cleared, and for an identity that another disk has, too, and
+// with hosterr.ErrInvalid for another identity.
+func (d DiskAPI) ClearDisk(diskNumber uint32, c Clearing) (Cleared, error) {
 	var none Cleared
 	if err := d.host.Ready(); err != nil {
 		return none, err
@@ -52,54 +66,29 @@ func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cle
 	if err != nil {
 		return none, err
 	}
-	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
+	if err := storage.GuardClear(d.host.Ctx, disk, l); err != nil {
 		return none, err
 	}
-	if err := out.IDs.match(identity, dryRun); err != nil {
+	if err := out.IDs.match(c.Identity, c.DryRun); err != nil {
 		return none, err
 	}
 	number, err := disk.Number(d.host.Ctx) // the disk's own, which may have changed
 	if err != nil {
 		return none, hosterr.Wrap("get the disk's number", "", err)
 	}
-	if identity != "" {
-		if err := d.unique(number.DeviceNumber, identity); err != nil {
-			return none, err
-		}
-	}
-	mounted, err := disk.Mounted(d.host.Ctx, number.DeviceNumber, l)
-	if err != nil {
+	if err := d.unique(number.DeviceNumber, c.Identity, out.IDs); err != nil {
 		return none, err
 	}
-	if len(mounted) > 0 {
-		return none, storage.MountedError(mounted)
-	}
-	if out.SizeBytes, err = disk.Length(d.host.Ctx); err != nil {
+	w := &clearing{Clearing: c, api: d, disk: disk}
+	if w.look, err = w.lookAt(number.DeviceNumber, l); err != nil {
 		return none, err
 	}
-	before, err := disk.Attributes(d.host.Ctx)
-	if err != nil {
+	out.SizeBytes = w.look.Size
+	if err := w.run(&out); err != nil {
 		return none, err
 	}
-	if err := d.contents(diskNumber, disk, l, dryRun, &out); err != nil || dryRun {
-		return out, err
-	}
-	if err := disk.MakeUsable(d.host.Ctx); err != nil {
-		return none, err
-	}
-	for _, c := range out.Found {
-		d.host.Node.Log.Warn("Clearing content of a disk", "disk", diskNumber, "serial", out.IDs.SerialNumber, "content", c.What, "offset", c.OffsetBytes)
-	}
-	var touched bool
-	out.WrittenBytes, err = d.clearOnline(disk, number.DeviceNumber, l, out.SizeBytes, before&win32.DISK_ATTRIBUTE_OFFLINE != 0, &touched)
-	switch {
-	case err != nil && touched:
-		return none, hosterr.Wrap("clear the disk", "", fmt.Errorf("part of it may be overwritten, so clear it again: %w", err))
-	case err != nil:
-		if failed := d.restore(disk, before); failed != nil {
-			d.host.Node.Log.Warn("Failed to give a disk its attributes back", "disk", diskNumber, "err", failed)
-		}
-		return none, hosterr.Wrap("clear the disk", "", fmt.Errorf("its content was not changed: %w", err))
+	if c.DryRun || c.Partition != 0 || c.Behind != 0 {
+		return out, nil
 	}
 	if l, err = disk.Layout(d.host.Ctx); err == nil && !storage.Uninitialized(l) {
 		err = hosterr.Text(hosterr.ErrUnavailable, "Windows still reports a partition table after it was overwritten; try again")
@@ -107,20 +96,137 @@ func (d DiskAPI) ClearDisk(diskNumber uint32, identity string, dryRun bool) (Cle
 	return out, err
 }
 
-// awaitVolumes waits for the volumes of a disk that is online, perhaps only since now. Until
-// they are there, it cannot be seen where they are mounted. Not each partition gets one: if a
-// volume does not appear on a disk that was online before, the others are not waited for
-// either, and what is there is all that there is. The same holds for a disk without a table,
-// which Windows may report as one partition although it is blank.
-func (d DiskAPI) awaitVolumes(number uint32, l win32.Layout, size uint64, wasOffline bool) error {
-	for _, p := range l.Partitions { // also the whole disk, if it has no table
-		if !storage.IsBasicData(l, p) || p.Offset >= size {
+// clearing is a ClearDisk that has found its disk.
+type clearing struct {
+	Clearing
+	api     DiskAPI
+	disk    *storage.Disk
+	look    storage.Look
+	touched bool // something may be overwritten
+}
+
+// lookAt returns the look at what is to be cleared.
+func (w *clearing) lookAt(number uint32, l win32.Layout) (storage.Look, error) {
+	look, err := w.disk.NewLook(w.api.host.Ctx, number, l)
+	if err != nil || w.Partition == 0 && w.Behind == 0 {
+		return look, err
+	}
+	if w.Partition != 0 && w.Behind != 0 {
+		return look, hosterr.Text(hosterr.ErrInvalid, "want a partition to clear, or one behind which to clear, not both (%d and %d); the disk was not changed", w.Partition, w.Behind)
+	}
+	for _, p := range storage.Used(l) {
+		if p.Number == w.Partition {
+			return look.In(storage.Area{Offset: p.Offset, Length: p.Length}), nil
+		} else if p.Number == w.Behind {
+			return look.Behind(p), nil
+		}
+	}
+	return look, hosterr.TextWithHint(hosterr.ErrNotFound, "csi-proxyctl disk clear NUMBER --dry-run lists the partitions of a disk", "the disk has no partition %d", max(w.Partition, w.Behind))
+}
+
+// run clears the disk, or does all but that in a dry run. A disk that was not changed gets its
+// attributes back.
+func (w *clearing) run(out *Cleared) error {
+	d := w.api
+	if err := w.unmounted(); err != nil {
+		return err
+	}
+	before, err := w.disk.Attributes(d.host.Ctx)
+	if err != nil {
+		return err
+	}
+	err = d.inspect(w.look.Number, w.disk, func(disk *storage.Disk) error {
+		found, err := disk.Contents(d.host.Ctx, w.look)
+		out.Found = nil
+		for _, f := range found {
+			out.Found = append(out.Found, Content{f.Offset, f.Length, f.Kind})
+		}
+		return err
+	})
+	if err == nil && !w.ContentOnly {
+		err = w.online(before)
+	}
+	for range clearTries {
+		if err == nil && !w.ContentOnly {
+			out.WrittenBytes, err = w.clear(out)
+		}
+		if !win32.IsCode(err, win32.ERROR_ACCESS_DENIED) {
+			break
+		}
+	}
+	if err == nil && !w.DryRun {
+		return nil // the disk stays online
+	}
+	if w.touched {
+		return hosterr.Wrap("clear the disk", "", fmt.Errorf("part of it may be overwritten, so clear it again: %w", err))
+	}
+	if failed := d.restore(w.disk, before); failed != nil {
+		d.host.Node.Log.Warn("Failed to give a disk its attributes back", "disk", w.look.Number, "err", failed)
+	}
+	if err == nil {
+		return nil
+	}
+	return hosterr.Wrap("clear the disk", "", fmt.Errorf("its content was not changed: %w", err))
+}
+
+// clearTries is how often a disk is written. Windows refuses it if a volume of the disk
+// arrived only after the others were locked, such as right after the disk went online.
+const clearTries = 3
+
+// online takes the disk online and waits for its volumes: until they are there, it cannot be seen
+// where they are mounted. A dry run keeps the disk read-only, so that no file system writes to it.
+func (w *clearing) online(before uint64) error {
+	const both = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
+	d := w.api
+	offline := before&win32.DISK_ATTRIBUTE_OFFLINE != 0
+	switch {
+	case w.Behind != 0: // no volume is there
+		if err := w.disk.Writable(d.host.Ctx, w.look.Number); err != nil || !offline {
+			return err
+		}
+		return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "take it online with SetDiskState, and clear it again", "disk %d is offline", w.look.Number)
+	case w.DryRun && offline:
+		err := w.disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, both)
+		if win32.IsCode(err, win32.ERROR_INVALID_PARAMETER) {
+			// It has the identity of another disk. Its volumes get names of their own when it
+			// goes online, so nothing of it is mounted.
+			d.host.Node.Log.Info("Left an offline disk offline", "disk", w.look.Number, "err", err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	case !w.DryRun:
+		if err := w.disk.MakeUsable(d.host.Ctx); err != nil {
+			return err
+		}
+	}
+	return w.awaitVolumes(offline)
+}
+
+// awaitVolumes waits for the volumes of the partitions that are to be cleared. Not each partition
+// gets one: if a volume does not appear on a disk that was online before, the others are not
+// waited for either, and what is there is all that there is. Windows may report a disk without a
+// table as one partition; that has a volume only if it begins with what Windows mounts.
+func (w *clearing) awaitVolumes(wasOffline bool) error {
+	d := w.api
+	for _, p := range w.look.Table.Partitions {
+		if !storage.IsBasicData(w.look.Table, p) || !w.look.Has(p) {
 			continue
 		}
-		_, err := storage.AwaitVolume(d.host.Ctx, d.host.Node, number, l, p.Offset)
+		if p.Offset == 0 {
+			kind, err := w.disk.Begins(d.host.Ctx)
+			if err != nil {
+				return err
+			}
+			if !slices.Contains([]string{"NTFS", "ReFS", "exFAT", "FAT", storage.BitLocker, storage.BootSector}, kind) {
+				continue
+			}
+		}
+		_, err := storage.AwaitVolume(d.host.Ctx, d.host.Node, w.look.Number, w.look.Table, p.Offset)
 		switch {
 		case errors.Is(err, storage.ErrLate) && (!wasOffline || p.Offset == 0):
-			d.host.Node.Log.Warn("Clearing a disk with a partition that has no volume", "disk", number, "err", err)
+			d.host.Node.Log.Warn("Clearing a disk with a partition that has no volume", "disk", w.look.Number, "err", err)
 			return nil
 		case errors.Is(err, storage.ErrLate):
 			return hosterr.WithHint("look for mounted volumes", "", err, "take the disk online with SetDiskState, and clear it again if no volume of it is needed")
@@ -131,49 +237,74 @@ func (d DiskAPI) awaitVolumes(number uint32, l win32.Layout, size uint64, wasOff
 	return nil
 }
 
-// clearTries is how often a disk is written. Windows refuses it if a volume of the disk
-// arrived only after the others were locked, such as right after the disk went online.
-const clearTries = 3
-
-// clearOnline clears a disk that is online now. It sets touched unless it wrote nothing.
-func (d DiskAPI) clearOnline(disk *storage.Disk, number uint32, l win32.Layout, size uint64, wasOffline bool, touched *bool) (written uint64, err error) {
-	if err := d.awaitVolumes(number, l, size, wasOffline); err != nil {
-		return 0, err
+// unmounted returns an error if volumes are mounted in what is to be cleared.
+func (w *clearing) unmounted() error {
+	if w.Behind != 0 {
+		return nil
 	}
-	for range clearTries {
-		if written, err = d.clear(disk, number, l, size, touched); !win32.IsCode(err, win32.ERROR_ACCESS_DENIED) {
-			break
-		}
+	mounted, err := w.disk.Mounted(w.api.host.Ctx, w.look)
+	if err == nil && len(mounted) > 0 {
+		err = storage.MountedError(mounted)
 	}
-	return written, err
+	return err
 }
 
-func (d DiskAPI) clear(disk *storage.Disk, number uint32, l win32.Layout, size uint64, touched *bool) (uint64, error) {
-	done, err := disk.Hold(d.host.Ctx, number, l)
-	if err != nil {
-		return 0, err
+// clear overwrites the content, unless it is a dry run. Volumes are locked meanwhile, and no
+// partition grows, because its caller has the lock of the disk.
+func (w *clearing) clear(out *Cleared) (written uint64, err error) {
+	d := w.api
+	if w.Behind == 0 {
+		done, err := w.disk.Hold(d.host.Ctx, w.look)
+		if err != nil {
+			return 0, err
+		}
+		defer done()
 	}
-	defer done()
 	// The volumes of a disk that was offline were not there to be asked before, and any
-	// volume may have been mounted since.
-	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
-		return 0, err
-	}
-	mounted, err := disk.Mounted(d.host.Ctx, number, l)
+	// volume may have been mounted, and any partition may have grown, since.
+	l, err := w.disk.Layout(d.host.Ctx)
 	if err != nil {
 		return 0, err
 	}
-	if len(mounted) > 0 {
-		return 0, storage.MountedError(mounted)
+	if err := storage.GuardClear(d.host.Ctx, w.disk, l); err != nil {
+		return 0, err
 	}
-	written, err := disk.Clear(d.host.Ctx, l, size)
-	*touched = *touched || written > 0 || !win32.IsCode(err, win32.ERROR_ACCESS_DENIED)
+	if err := w.unmounted(); err != nil {
+		return 0, err
+	}
+	if now, err := w.lookAt(w.look.Number, l); err != nil {
+		return 0, err
+	} else if !w.look.Same(now) {
+		return 0, hosterr.Text(hosterr.ErrUnavailable, "its partition table changed during the operation; try again")
+	}
+	if w.DryRun {
+		return 0, nil
+	}
+	for _, c := range out.Found {
+		d.host.Node.Log.Warn("Clearing content of a disk", "disk", w.look.Number, "serial", out.IDs.SerialNumber, "content", c.What, "offset", c.OffsetBytes)
+	}
+	written, err = w.disk.Clear(d.host.Ctx, w.look)
+	w.touched = w.touched || written > 0 || err != nil && !win32.IsCode(err, win32.ERROR_ACCESS_DENIED)
 	return written, err
 }
 
 // unique returns an error if another disk has the identity, too: then the caller may mean
-// that one.
-func (d DiskAPI) unique(number uint32, identity string) error {
+// that one. Without an identity, one of those of the disk must be its own.
+func (d DiskAPI) unique(number uint32, identity string, ids DiskIDs) error {
+	named := []string{identity}
+	if identity == "" {
+		named = slices.DeleteFunc([]string{ids.SerialNumber, ids.Page83}, func(id string) bool { return id == "" })
+	}
+	var err error
+	for _, id := range named {
+		if err = d.uniqueID(number, id); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (d DiskAPI) uniqueID(number uint32, identity string) error {
 	var others []uint32
 	err := storage.EachDisk(d.host.Ctx, d.host.Node, storage.Query, func(n uint32, disk *storage.Disk) {
 		if n != number && slices.Contains([]string{d.serialNumber(n, disk), d.page83(n, disk)}, identity) {
@@ -199,35 +330,14 @@ func (d DiskAPI) restore(disk *storage.Disk, before uint64) error {
 	return disk.SetAttributes(ctx, before&both, both)
 }
 
-// contents adds to out what is on the disk. A disk that has to go online to be read goes
-// offline again if restore is set.
-func (d DiskAPI) contents(number uint32, disk *storage.Disk, l win32.Layout, restore bool, out *Cleared) error {
-	before, err := disk.Attributes(d.host.Ctx)
-	if err != nil {
-		return err
-	}
-	err = d.inspect(number, disk, func(disk *storage.Disk) error {
-		found, err := disk.Contents(d.host.Ctx, l, out.SizeBytes)
-		out.Found = nil
-		for _, f := range found {
-			out.Found = append(out.Found, Content{f.Offset, f.Length, f.What})
-		}
-		return err
-	})
-	if err != nil || !restore {
-		return err
-	}
-	return d.restore(disk, before)
-}
-
 // match returns an error unless identity is one of the disk's.
 func (i DiskIDs) match(identity string, dryRun bool) error {
 	switch {
-	case identity == "" && dryRun:
-		return nil
 	case i.SerialNumber == "" && i.Page83 == "":
 		return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "clear it with diskpart (select disk, clean all)",
 			"the disk reports no serial number and no page 83h identifier, so it cannot be told from others and was not changed")
+	case identity == "" && dryRun:
+		return nil
 	case identity == "":
 		return hosterr.Text(hosterr.ErrInvalid, "the serial number of the disk is missing; the disk was not changed")
 	case identity == i.SerialNumber, identity == i.Page83:

@@ -55,11 +55,7 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
 		return err
 	}
-	size, err := disk.Length(d.host.Ctx)
-	if err != nil {
-		return err
-	}
-	look := func(disk *storage.Disk) error { return d.vacant(diskNumber, disk, size) }
+	look := func(disk *storage.Disk) error { return d.vacant(diskNumber, disk, l) }
 	if err := d.inspect(diskNumber, disk, look); err != nil {
 		return d.unlessInitialized(disk, err)
 	}
@@ -168,51 +164,29 @@ func (d DiskAPI) createGPT(disk *storage.Disk) (made bool, err error) {
 	return made, err
 }
 
-// planned returns the disk's table with the new data partition added, and where that
+// planned returns the disk's table, the same with the new data partition added, and where that
 // begins. It returns 0 if another program has made a partition by now.
-func (d DiskAPI) planned(disk *storage.Disk, size uint64, sector uint32) (win32.Layout, uint64, error) {
-	l, err := disk.Layout(d.host.Ctx)
-	if err != nil || len(storage.Partitions(l)) > 0 {
-		return l, 0, err
+func (d DiskAPI) planned(disk *storage.Disk, size uint64, sector uint32) (now, plan win32.Layout, offset uint64, err error) {
+	now, err = disk.Layout(d.host.Ctx)
+	if err != nil || len(storage.Partitions(now)) > 0 {
+		return now, now, 0, err
 	}
-	return storage.AddPartition(l, size, sector, d.host.Node.Rand)
+	plan, offset, err = storage.AddPartition(now, size, sector, d.host.Node.Rand)
+	return now, plan, offset, err
 }
 
-// vacant returns an error if a disk without a partition table holds data: content at one of
-// its ends, at the place where other systems begin their first partition, or where its
-// own partition will begin and end. [DiskAPI.free] looks there again when that is known.
-func (d DiskAPI) vacant(diskNumber uint32, disk *storage.Disk, size uint64) error {
-	return d.blank(diskNumber, disk, storage.NewDiskAreas(size))
+// vacant returns an error if a disk with this table, which has no partitions, holds data.
+func (d DiskAPI) vacant(diskNumber uint32, disk *storage.Disk, l win32.Layout) error {
+	look, err := disk.NewLook(d.host.Ctx, diskNumber, l)
+	if err == nil {
+		_, err = disk.Vacant(d.host.Ctx, look)
+	}
+	return err
 }
 
-// blank returns an error if one of the areas of a disk holds data.
-func (d DiskAPI) blank(diskNumber uint32, disk *storage.Disk, areas []storage.Area) error {
-	for _, a := range areas {
-		c, err := disk.Look(d.host.Ctx, a)
-		if err == nil {
-			err = d.occupied(diskNumber, disk, c)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d DiskAPI) occupied(diskNumber uint32, disk *storage.Disk, c storage.Content) error {
-	return disk.Occupied(c, "check that the disk is free", "a disk", "disk", diskNumber)
-}
-
-// free returns an error if there is data where partition p will be. Otherwise it erases the
-// first and the last MiB of that place, so that nothing old appears in the new volume.
-func (d DiskAPI) free(diskNumber uint32, disk *storage.Disk, p win32.Partition) error {
-	c, err := disk.Look(d.host.Ctx, storage.Area{Offset: p.Offset, Length: p.Length})
-	if err != nil {
-		return err
-	}
-	if err := d.occupied(diskNumber, disk, c); err != nil {
-		return err
-	}
+// erase erases the first and the last MiB of the place of a partition, so that nothing old
+// appears in the new volume.
+func (d DiskAPI) erase(disk *storage.Disk, p win32.Partition) error {
 	if err := disk.Zero(d.host.Ctx, p.Offset, min(storage.Edge, p.Length)); err != nil {
 		return err
 	}
@@ -255,8 +229,12 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 	if err := storage.Guard(d.host.Ctx, disk, l); err != nil {
 		return win32.Layout{}, 0, err
 	}
-	if l.Style == win32.PARTITION_STYLE_MBR {
-		look := func(disk *storage.Disk) error { return d.emptyMBR(diskNumber, l, disk) }
+	attrs, err := disk.Attributes(d.host.Ctx)
+	if err != nil {
+		return win32.Layout{}, 0, err
+	}
+	if attrs != 0 { // a disk that can be written is looked at when the place is known
+		look := func(disk *storage.Disk) error { return d.vacant(diskNumber, disk, l) }
 		if err := d.inspect(diskNumber, disk, look); err != nil {
 			return win32.Layout{}, 0, err
 		}
@@ -273,7 +251,7 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 		return win32.Layout{}, 0, err
 	}
 	if wider := storage.WithEnd(l, size, g.BytesPerSector); wider.UsableLength != l.UsableLength { // the disk has grown
-		if err := d.grown(diskNumber, disk, l, wider, size, g.BytesPerSector); err != nil {
+		if err := d.vacant(diskNumber, disk, l); err != nil {
 			return win32.Layout{}, 0, d.takenOffline(diskNumber, disk, err)
 		}
 		if err := disk.MoveEnd(d.host.Ctx, size, g.BytesPerSector); err != nil {
@@ -292,22 +270,6 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 		return win32.Layout{}, 0, d.takenOffline(diskNumber, disk, err)
 	}
 	return l, offset, disk.UpdateProperties(d.host.Ctx)
-}
-
-// grown returns an error if there is data where a partition would be once the end of the table has
-// moved from that of l to that of wider, or between the two ends.
-func (d DiskAPI) grown(diskNumber uint32, disk *storage.Disk, l, wider win32.Layout, size uint64, sector uint32) error {
-	plan, offset, err := storage.AddPartition(wider, size, sector, d.host.Node.Rand)
-	if err != nil {
-		return err
-	}
-	p, _ := storage.At(plan, offset)
-	areas := []storage.Area{{Offset: p.Offset, Length: p.Length}}
-	backup := size - (wider.UsableOffset + wider.UsableLength) // the header and the entries
-	if from := l.UsableOffset + l.UsableLength + backup; from < size {
-		areas = append(areas, storage.Area{Offset: from, Length: size - from})
-	}
-	return d.blank(diskNumber, disk, areas)
 }
 
 // takenOffline returns err, or an error that says why the disk cannot be read if another
@@ -332,12 +294,15 @@ var errMoved = errors.New("the partition table changed during the operation")
 // if another program has made one. It returns errMoved if, once its place was erased, the
 // table has changed so that it has to be elsewhere.
 func (d DiskAPI) place(diskNumber uint32, disk *storage.Disk, size uint64, sector uint32) (l win32.Layout, offset uint64, err error) {
-	plan, offset, err := d.planned(disk, size, sector)
+	now, plan, offset, err := d.planned(disk, size, sector)
 	if err != nil || offset == 0 {
 		return plan, 0, err
 	}
 	p, _ := storage.At(plan, offset)
-	if err := d.free(diskNumber, disk, p); err != nil {
+	if err = d.vacant(diskNumber, disk, now); err == nil {
+		err = d.erase(disk, p)
+	}
+	if err != nil {
 		// Windows refuses to write into the volume of another program's new partition.
 		if l, failed := disk.Layout(d.host.Ctx); failed == nil && len(storage.Partitions(l)) > 0 {
 			return l, 0, nil
@@ -346,7 +311,7 @@ func (d DiskAPI) place(diskNumber uint32, disk *storage.Disk, size uint64, secto
 	}
 	once := disk.WithoutRetry()
 	err = storage.Retry(d.host.Ctx, d.host.Node, func() (err error) { // as in createGPT
-		if l, offset, err = d.planned(once, size, sector); err != nil || offset == 0 {
+		if _, l, offset, err = d.planned(once, size, sector); err != nil || offset == 0 {
 			return err
 		}
 		if now, _ := storage.At(l, offset); now.Offset != p.Offset || now.Length != p.Length {
@@ -355,25 +320,6 @@ func (d DiskAPI) place(diskNumber uint32, disk *storage.Disk, size uint64, secto
 		return once.SetLayout(d.host.Ctx, l)
 	})
 	return l, offset, err
-}
-
-// emptyMBR returns an error if the disk's first sector is not an MBR although Windows
-// reports an MBR without partitions, because the first sector of a file system ends with
-// the same two bytes, or if there is data behind it.
-func (d DiskAPI) emptyMBR(diskNumber uint32, l win32.Layout, disk *storage.Disk) error {
-	size, err := disk.Length(d.host.Ctx)
-	if err != nil {
-		return err
-	}
-	whole := storage.Area{Length: size}
-	c, err := disk.Look(d.host.Ctx, whole)
-	if err == nil && c.Kind == storage.BootSector && !storage.Uninitialized(l) {
-		c, err = disk.LookBehindMBR(d.host.Ctx, whole)
-	}
-	if err != nil {
-		return err
-	}
-	return d.occupied(diskNumber, disk, c)
 }
 
 // Partitioned checks a disk that PartitionDisk was asked to partition and that has partitions: a

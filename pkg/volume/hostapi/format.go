@@ -47,28 +47,31 @@ func (v volumeAPI) fileSystem(volumeID string) (string, error) {
 // vacant returns an error if a volume without a file system that Windows recognizes is not
 // blank. rest reports whether a format that was cut off may have left what is there.
 func (v volumeAPI) vacant(volumeID string) (rest bool, err error) {
+	// While it is open, no other program can format it.
 	vol, err := storage.OpenVolume(v.host.Ctx, v.host.Node, volumeID, storage.Read)
 	if err != nil {
 		return false, err
 	}
 	defer vol.Close()
-	length, err := vol.Length(v.host.Ctx)
+	at, err := v.place(volumeID)
 	if err != nil {
 		return false, err
 	}
-	c, err := vol.Look(v.host.Ctx, storage.Area{Length: length})
-	rest = slices.Contains([]string{ntfs, storage.BootSector, storage.UnknownContent}, c.Name())
-	if err == nil && c.Blank && length >= 3*storage.Edge {
-		// The image of a disk that has lost its partition table has its first partition there.
-		var inside storage.Content
-		if inside, err = vol.Look(v.host.Ctx, storage.Area{Offset: storage.Edge, Length: storage.Edge}); inside.Kind != "" {
-			c = inside
-		}
-	}
+	disk, err := v.openDiskOf(volumeID, at, storage.Read)
 	if err != nil {
 		return false, err
 	}
-	return rest, vol.Occupied(c, "check that the volume is free", "a volume", "volume", volumeID)
+	defer disk.Close()
+	l, err := disk.Layout(v.host.Ctx)
+	if err != nil {
+		return false, err
+	}
+	look, err := disk.NewLook(v.host.Ctx, at.Disk, l)
+	if err != nil {
+		return false, err
+	}
+	kind, err := disk.Vacant(v.host.Ctx, look.In(storage.Area{Offset: at.Offset, Length: at.Length}))
+	return slices.Contains([]string{ntfs, storage.BootSector, storage.UnknownContent}, kind), err
 }
 
 // look returns the file system of the volume, or "" if it may get one: it is blank, or has what
@@ -262,7 +265,7 @@ func (v volumeAPI) formatted(volumeID string) (bool, error) {
 	case err != nil || fs == "":
 		return false, err
 	case fs != ntfs:
-		return false, hosterr.Text(hosterr.ErrFailedPrecondition, "it already has a file system (%s), so it was not formatted", v.behind(volumeID, fs))
+		return false, hosterr.TextWithHint(hosterr.ErrFailedPrecondition, storage.ClearHint, "it already has a file system (%s), so it was not formatted", v.behind(volumeID, fs))
 	}
 	name, err := storage.FirstName(v.host.Ctx, v.host.Node, volumeID)
 	switch {
@@ -292,8 +295,7 @@ func (v volumeAPI) behind(volumeID, fs string) string {
 		return fs
 	}
 	defer vol.Close()
-	const start = 4096 // at least a sector
-	if c, err := vol.Look(v.host.Ctx, storage.Area{Length: start}); err == nil && c.Kind == storage.BitLocker {
+	if kind, err := vol.Begins(v.host.Ctx); err == nil && kind == storage.BitLocker {
 		return fs + ", in front of a BitLocker volume"
 	}
 	return fs

@@ -141,7 +141,7 @@ func (r resize) run() error {
 		return err
 	}
 	if length > p.Length {
-		if err := r.growPartition(disk, length, size, g.BytesPerSector); err != nil {
+		if err := r.growInto(disk, length, size, g.BytesPerSector); err != nil {
 			return err
 		}
 	}
@@ -154,6 +154,27 @@ func (r resize) run() error {
 		return err
 	}
 	return disk.UpdateProperties(r.v.host.Ctx)
+}
+
+// growInto is growPartition, if there is no content that the partition would grow over. The service
+// has the lock of the disk, so that no request clears that space meanwhile.
+func (r resize) growInto(disk *storage.Disk, length, size uint64, sector uint32) error {
+	l, err := disk.Layout(r.v.host.Ctx)
+	if err != nil {
+		return err
+	}
+	p, err := basicData(l, r.at)
+	if err != nil {
+		return err
+	}
+	look, err := disk.NewLook(r.v.host.Ctx, r.at.Disk, l)
+	if err != nil {
+		return err
+	}
+	if _, err := disk.Vacant(r.v.host.Ctx, look.Growth(p, length)); err != nil {
+		return err
+	}
+	return r.growPartition(disk, length, size, sector)
 }
 
 // growPartition makes the partition length bytes long, on a disk of size bytes. On a disk
