@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
@@ -284,7 +285,7 @@ func remains(text string) blocked {
 			if err != nil {
 				return err
 			}
-			if _, err := p.disk.(*disk.Disk).Clear(ctx, 1, ids.DiskIDs[1].SerialNumber, false); err != nil {
+			if _, err := p.disk.(*disk.Disk).Clear(ctx, 1, diskapi.Clearing{Identity: ids.DiskIDs[1].SerialNumber}); err != nil {
 				return err
 			}
 			return errors.Join(p.partition(ctx), p.m.find(ctx))
