@@ -1,6 +1,7 @@
 package images_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,10 +42,26 @@ func attached(t *testing.T, n *simnode.Node, d simnode.Disk) simnode.DiskInfo {
 	if err == nil {
 		err = n.AwaitDisk(info.Number)
 	}
-	if err != nil {
+	state, failed := n.Show()
+	if err := errors.Join(err, failed); err != nil {
 		t.Fatal(err)
 	}
-	return info
+	return state.Disks[slices.IndexFunc(state.Disks, func(x simnode.DiskInfo) bool { return x.Number == info.Number })]
+}
+
+// withData attaches a disk, lets it grow unless the new size is 0, and puts data on it. It is
+// attached again, because a disk is read when it is attached.
+func withData(t *testing.T, n *simnode.Node, d simnode.Disk, grownTo simnode.Size, at int64, data []piece) simnode.DiskInfo {
+	t.Helper()
+	info := attached(t, n, d)
+	var err error
+	if grownTo > 0 {
+		err = n.GrowDisk(info.Number, grownTo)
+	}
+	if err := errors.Join(err, write(info.Image, 0, at, data), n.DetachDisk(info.Number)); err != nil {
+		t.Fatal(err)
+	}
+	return attached(t, n, simnode.Disk{ID: info.ID, Number: &info.Number})
 }
 
 // discard removes a disk.
@@ -160,7 +177,7 @@ func expands(t *testing.T, n *simnode.Node, number uint32, id string, size simno
 	}
 }
 
-// contentModes are what a node may overwrite.
+// contentModes are the values of -disk-content.
 func contentModes() map[string]func(*simnode.Config) {
 	return map[string]func(*simnode.Config){
 		"strict":  func(c *simnode.Config) {},
@@ -200,11 +217,7 @@ func TestRecycledDisks(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					n := quiet(t, choose)
 					defer n.Close()
-					d := attached(t, n, simnode.Disk{Size: simnode.Size(i.size)})
-					if err := errors.Join(write(d.Image, 0, 0, i.data), n.DetachDisk(d.Number)); err != nil {
-						t.Fatal(err)
-					}
-					attached(t, n, simnode.Disk{ID: d.ID, Number: &d.Number})
+					d := withData(t, n, simnode.Disk{Size: simnode.Size(i.size)}, 0, 0, i.data)
 					_, err := inUse(t, n, d.Number)
 					result := "used"
 					switch {
@@ -252,4 +265,95 @@ func ourDisk(t *testing.T) (data []piece, size int64) {
 		}
 	})
 	return data, size
+}
+
+// One of several volumes of a disk, or the space behind the last one, is refused. The remedy
+// frees that, and the mounted volume beside it keeps every byte.
+func TestRemedySparesOtherVolumes(t *testing.T) {
+	const small, folder = 64 * mib, `C:\var\mounted`
+	for _, c := range contents() {
+		if !slices.Contains([]string{"ext4", "GFS2", "md 1.0, without content", "LUKS with its header elsewhere", "GPT with an ext4", "text in the last sector"}, c.name) {
+			continue
+		}
+		base, absent := c.base(t)
+		if absent != "" {
+			t.Logf("without %s: %s", c.name, absent)
+			continue
+		}
+		for _, where := range []string{"in the first partition", "behind the last partition", "behind the end of a disk that grew"} {
+			in, grew := where == "in the first partition", where == "behind the end of a disk that grew"
+			synctest.Test(t, func(t *testing.T) {
+				n := quiet(t)
+				defer n.Close()
+				spec := simnode.Disk{Content: nodespec.ContentGPTNoMSR, Offline: new(bool), ReadOnly: new(bool), Partitions: []simnode.Partition{{Size: small, FileSystem: "NTFS"}, {Size: small, FileSystem: "NTFS"}}}
+				at, volumes, end := int64(2*small+2*mib), area{mib, 2 * small}, simnode.Size(2*small+2*mib+contentSize)
+				switch spec.Size = end; {
+				case in:
+					spec.Partitions[0] = simnode.Partition{Size: contentSize}
+					spec.Size, at, volumes.from, volumes.length = contentSize+small+2*mib, mib, mib+contentSize, small
+				case grew:
+					spec.Size = 2*small + 2*mib
+				}
+				files := []piece{{volumes.from + 30*mib, []byte("a file")}, {volumes.from + volumes.length - 30*mib, []byte("another file")}}
+				for _, p := range base {
+					files = append(files, piece{at + p.at, p.b})
+				}
+				grownTo := simnode.Size(0)
+				if grew {
+					grownTo = end
+				}
+				d := withData(t, n, spec, grownTo, 0, files)
+				err := n.PutFile(folder, true, 0)
+				vols, failed := n.Volume().ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: d.Number})
+				if err := errors.Join(err, failed); err != nil || len(vols.VolumeIDs) != 2 {
+					t.Fatalf("volumes %v, %v, want two", vols, err)
+				}
+				last := vols.VolumeIDs[1]
+				if _, err := n.Volume().MountVolume(t.Context(), &volume.MountVolumeRequest{VolumeID: last, TargetPath: folder}); err != nil {
+					t.Fatal(err)
+				}
+				request := func() error {
+					if in {
+						_, err := n.Volume().FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: vols.VolumeIDs[0]})
+						return err
+					}
+					_, err := n.Volume().ResizeVolume(t.Context(), &volume.ResizeVolumeRequest{VolumeID: last})
+					return err
+				}
+				before := sumOf(t, d.Image, volumes)
+				refusal := request()
+				if !errors.Is(refusal, hosterr.ErrFailedPrecondition) {
+					t.Fatalf("%s %s: %v, want a refusal", c.name, where, refusal)
+				}
+				if err := remedy(t, n, d, refusal); err != nil {
+					t.Fatalf("%s %s: the remedy: %v", c.name, where, err)
+				}
+				if after := sumOf(t, d.Image, volumes); after != before {
+					t.Fatalf("%s %s: the remedy changed another volume", c.name, where)
+				}
+				if err := request(); err != nil {
+					t.Fatalf("%s %s: after the remedy: %v", c.name, where, err)
+				}
+				// A volume that has grown has another boot sector.
+				if after := sumOf(t, d.Image, volumes); in && after != before {
+					t.Fatalf("%s %s: formatting changed another volume", c.name, where)
+				}
+			})
+		}
+	}
+}
+
+// sumOf returns a hash of a part of a file.
+func sumOf(t *testing.T, file string, a area) string {
+	t.Helper()
+	h := sha256.New()
+	if _, err := scan(file, func(at int64, b []byte) {
+		if at+int64(len(b)) > a.from && at < a.from+a.length {
+			fmt.Fprintln(h, at)
+			h.Write(b)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
 }
