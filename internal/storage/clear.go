@@ -183,9 +183,13 @@ func (d *Disk) Mounted(ctx context.Context, k Look) ([]string, error) {
 	return at, nil
 }
 
-// Hold locks and dismounts all volumes in the scope of the look, so that it can be written. They
+// Hold locks all volumes in the scope of the look, and dismounts them if it is to be written. They
 // stay locked until the caller calls done. A volume that is in use is an error.
-func (d *Disk) Hold(ctx context.Context, k Look) (done func(), err error) {
+func (d *Disk) Hold(ctx context.Context, k Look, dismount bool) (done func(), err error) {
+	lock := (*Volume).lockMounted
+	if dismount {
+		lock = (*Volume).lock
+	}
 	// A volume that is offline does not say where it lies, and cannot be locked.
 	all, err := d.scoped(ctx, k, true)
 	if err != nil {
@@ -201,7 +205,7 @@ func (d *Disk) Hold(ctx context.Context, k Look) (done func(), err error) {
 		v, err := OpenVolume(ctx, d.node, at.ID, ReadWrite)
 		if err == nil {
 			held = append(held, v)
-			err = v.lock(ctx)
+			err = lock(v, ctx)
 		}
 		switch {
 		case err == nil, noCache(err), errors.Is(err, hosterr.ErrNotFound):

@@ -237,7 +237,7 @@ func (f *fixture) wipeStart(n uint32) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	done, err := d.Hold(f.t.Context(), look)
+	done, err := d.Hold(f.t.Context(), look, true)
 	if err != nil {
 		f.t.Fatal(err)
 	}

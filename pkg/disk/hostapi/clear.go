@@ -254,7 +254,7 @@ func (w *clearing) unmounted() error {
 func (w *clearing) clear(out *Cleared) (written uint64, err error) {
 	d := w.api
 	if w.Behind == 0 {
-		done, err := w.disk.Hold(d.host.Ctx, w.look)
+		done, err := w.disk.Hold(d.host.Ctx, w.look, !w.DryRun)
 		if err != nil {
 			return 0, err
 		}
