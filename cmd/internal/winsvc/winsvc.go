@@ -34,7 +34,3 @@ func (s Shutdown) Error() string { return fmt.Sprintf("Windows shuts down in %v"
 
 // StopWithin returns the time that the program has to stop.
 func (s Shutdown) StopWithin() time.Duration { return s.Limit }
-
-// shutdownTime is what a service may take to stop when Windows shuts down: Windows gives about
-// 5 s (docs/contract/pipes.md), and one is for reporting that it stopped.
-const shutdownTime = 4 * time.Second

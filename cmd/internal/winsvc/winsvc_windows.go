@@ -8,6 +8,10 @@ import (
 	"golang.org/x/sys/windows/svc"
 )
 
+// shutdownTime is what a service may take to stop when Windows shuts down: Windows gives about
+// 5 s (docs/contract/pipes.md), and one is for reporting that it stopped.
+const shutdownTime = 4 * time.Second
+
 const (
 	// Not SERVICE_ACCEPT_PRESHUTDOWN: before a shutdown the kubelet unmounts the volumes of its
 	// pods, through this service, in its own handler of SERVICE_CONTROL_PRESHUTDOWN.

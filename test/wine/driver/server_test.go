@@ -15,6 +15,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
+const gib = 1 << 30
+
 // noDriver replaces the driver: it records the calls.
 type noDriver struct {
 	devices map[uint32][]byte // in the form for the driver

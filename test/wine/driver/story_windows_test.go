@@ -22,8 +22,6 @@ import (
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
-const gib = 1 << 30
-
 // tracedConfig is a node on which the story always makes the same calls.
 func tracedConfig() nodespec.Config {
 	offline := true
