@@ -445,3 +445,15 @@ func diskLength(ctx context.Context, n *node.Node, number uint32) (uint64, error
 	defer d.Close()
 	return d.Length(ctx)
 }
+
+// TakenOffline returns err, or an error that says why the disk cannot be read if another
+// program has taken it offline.
+func (d *Disk) TakenOffline(ctx context.Context, number uint32, err error) error {
+	if !win32.IsCode(err, win32.ERROR_NOT_READY) {
+		return err
+	}
+	if attrs, failed := d.Attributes(ctx); failed != nil || attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0 {
+		return err
+	}
+	return hosterr.Text(hosterr.ErrUnavailable, "another program took disk %d offline during the operation; try again: %w", number, err)
+}

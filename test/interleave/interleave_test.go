@@ -208,14 +208,14 @@ func events() []event {
 			}},
 		{name: "disk is taken offline", kinds: []error{missing, refused},
 			// Windows refuses to read an offline disk, and PartitionDisk takes it online when it is called again.
-			special: also(half(missing, refused), "PartitionDisk", missing, refused, later),
+			special: also(also(also(half(missing, refused), "PartitionDisk", missing, refused, later), "FormatVolume", missing, refused, later), "ResizeVolume", missing, refused, later),
 			ops:     named(diskOps, "PartitionDisk", "SetDiskState online", "FormatVolume", "ResizeVolume", "MountVolume", "Mkdir within", "Rmdir within"),
 			happen:  func(_, other *caller) { other.online(false) },
 			undo:    func(me *caller) { me.must(me.online(true)) }},
 		{name: "another program partitions", ops: named(diskOps, "PartitionDisk"), happen: func(_, other *caller) { other.partition() }},
 		{name: "another program formats", ops: named(diskOps, "FormatVolume", "IsVolumeFormatted of an unformatted volume"), happen: func(_, other *caller) { other.format() }},
 		{name: "another program unmounts", ops: pathOps, kinds: []error{missing}, happen: func(_, other *caller) { other.unmount() },
-			special: map[string][]error{"GetVolumeIDFromTargetPath": {refused}, "CreateSymlink within": moved, "CreateSymlink to within": moved, "MountVolume": {missing, later}}},
+			special: map[string][]error{"GetVolumeIDFromTargetPath": {refused}, "GetVolumeIDFromTargetPath of a link": {refused}, "CreateSymlink within": moved, "CreateSymlink to within": moved, "MountVolume": {missing, later}}},
 
 		{name: "parent directory is removed", ops: treeOps, kinds: []error{missing},
 			happen: func(_, other *caller) { other.unmount(); other.rmdir(kubelet+`\plugins`, true) },

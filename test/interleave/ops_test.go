@@ -192,6 +192,11 @@ func (c *caller) filled() {
 	c.must(c.mkdir(at+`\a\b`), c.mkdir(at+`\c`), c.link(at+`\a`, at+`\c\link`), c.link(at+`\a`, dir+`\into`))
 }
 
+func (c *caller) linked() {
+	c.mounted()
+	c.must(c.link(at, dir+`\to`))
+}
+
 func (c *caller) grown() {
 	c.formatted()
 	c.must(c.n.GrowDisk(1, 3*gib))
@@ -258,7 +263,7 @@ var pathOps = []op{
 	{name: "UnmountVolume", setup: (*caller).mounted, do: (*caller).unmount},
 	{name: "UnmountVolume again", setup: (*caller).formatted, do: (*caller).unmount},
 	{name: "GetVolumeIDFromTargetPath", setup: (*caller).mounted, do: func(c *caller) error { return c.mountedAt(at) }},
-	{name: "GetVolumeIDFromTargetPath of a link", setup: (*caller).filled, do: func(c *caller) error { return c.mountedAt(dir + `\into`) }},
+	{name: "GetVolumeIDFromTargetPath of a link", setup: (*caller).linked, do: func(c *caller) error { return c.mountedAt(dir + `\to`) }},
 	{name: "GetClosestVolumeIDFromTargetPath", setup: (*caller).mounted, do: func(c *caller) error { return c.closest(at) }},
 	{name: "GetClosestVolumeIDFromTargetPath within", setup: (*caller).filled, do: func(c *caller) error { return c.closest(at + `\a\b`) }},
 	{name: "PathExists within", setup: (*caller).filled, do: func(c *caller) error { return c.exists(at + `\a\b`) }},

@@ -252,7 +252,7 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 	}
 	if wider := storage.WithEnd(l, size, g.BytesPerSector); wider.UsableLength != l.UsableLength { // the disk has grown
 		if err := d.vacant(diskNumber, disk, l); err != nil {
-			return win32.Layout{}, 0, d.takenOffline(diskNumber, disk, err)
+			return win32.Layout{}, 0, disk.TakenOffline(d.host.Ctx, diskNumber, err)
 		}
 		if err := disk.MoveEnd(d.host.Ctx, size, g.BytesPerSector); err != nil {
 			d.host.Node.Log.Warn("Cannot move the end of the partition table; the partition ends where the disk did before it grew", "disk", diskNumber, "err", err)
@@ -267,21 +267,9 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 		err = hosterr.Text(hosterr.ErrUnavailable, "%w; try again", errMoved)
 	}
 	if err != nil || offset == 0 {
-		return win32.Layout{}, 0, d.takenOffline(diskNumber, disk, err)
+		return win32.Layout{}, 0, disk.TakenOffline(d.host.Ctx, diskNumber, err)
 	}
 	return l, offset, disk.UpdateProperties(d.host.Ctx)
-}
-
-// takenOffline returns err, or an error that says why the disk cannot be read if another
-// program has taken it offline.
-func (d DiskAPI) takenOffline(diskNumber uint32, disk *storage.Disk, err error) error {
-	if !win32.IsCode(err, win32.ERROR_NOT_READY) {
-		return err
-	}
-	if attrs, failed := disk.Attributes(d.host.Ctx); failed != nil || attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0 {
-		return err
-	}
-	return hosterr.Text(hosterr.ErrUnavailable, "another program took disk %d offline during the operation; try again: %w", diskNumber, err)
 }
 
 // placings is how often addPartition looks for the place of the partition. A reserved

@@ -71,7 +71,7 @@ func (v volumeAPI) vacant(volumeID string) (rest bool, err error) {
 		return false, err
 	}
 	kind, err := disk.Vacant(v.host.Ctx, look.In(storage.Area{Offset: at.Offset, Length: at.Length}))
-	return slices.Contains([]string{ntfs, storage.BootSector, storage.UnknownContent}, kind), err
+	return slices.Contains([]string{ntfs, storage.BootSector, storage.UnknownContent}, kind), disk.TakenOffline(v.host.Ctx, at.Disk, err)
 }
 
 // look returns the file system of the volume, or "" if it may get one: it is blank, or has what

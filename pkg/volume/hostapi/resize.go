@@ -172,7 +172,7 @@ func (r resize) growInto(disk *storage.Disk, length, size uint64, sector uint32)
 		return err
 	}
 	if _, err := disk.Vacant(r.v.host.Ctx, look.Growth(p, length)); err != nil {
-		return err
+		return disk.TakenOffline(r.v.host.Ctx, r.at.Disk, err)
 	}
 	return r.growPartition(disk, length, size, sector)
 }
