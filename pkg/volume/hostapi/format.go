@@ -231,12 +231,18 @@ func (v volumeAPI) formatOnce(volumeID string, direct bool) error {
 	if err := storage.EnsureOnline(v.host.Ctx, v.host.Node, volumeID); err != nil {
 		return err
 	}
-	if done, err := v.formatted(volumeID); done || err != nil {
-		return err
+	done, content := v.formatted(volumeID)
+	if done || content != nil && !errors.Is(content, hosterr.ErrFailedPrecondition) {
+		return content
 	}
+	// Before content is refused: what clears it does not make the partition one that may be formatted.
 	disk, at, err := v.formattable(volumeID)
 	if err != nil {
 		return err
+	}
+	if content != nil {
+		disk.Close()
+		return content
 	}
 	// In the meantime another program may have formatted and filled the volume.
 	if done, err := v.formatted(volumeID); done || err != nil {
