@@ -8,7 +8,7 @@ func looking(name string) bool {
 	switch name {
 	case "Attributes", "CloseHandle", "ComputerName", "DependentServices", "FinalPath", "FirmwareTable",
 		"FreeSpace", "GetDevicesForIScsiSession", "GetIScsiSessionList", "IScsiTargetDiscovery", "Interfaces",
-		"LogonToServer", "OfflineReasons", "QueryDirectory", "QueryInformation", "ReadAt", "RegistryText",
+		"LogonToServer", "OfflineReasons", "QueryDirectory", "QueryInformation", "QuerySecurity", "ReadAt", "RegistryText",
 		"ReportIScsiPersistentLogins", "ReportIScsiSendTargetPortals", "ReportIScsiTargetPortals", "ReportIScsiTargets",
 		"ServiceConfig", "ServiceStatus", "UseEnum", "VolumeInformation", "VolumeNameForMountPoint", "VolumeNames",
 		"VolumePathName", "VolumePathNames", "WindowsDirectory",

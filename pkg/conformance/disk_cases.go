@@ -21,7 +21,7 @@ const (
 // know, each at its offset.
 func foreign() map[string][]Bytes {
 	return map[string][]Bytes{
-		"ext4":                 {{At: 0x438, Data: []byte("\x53\xef")}, {At: 0x45c, Data: []byte{4}}, {At: 0x460, Data: []byte{0x42}}},
+		"ext4":                 {{At: 0x400, Data: []byte{16}}, {At: 0x438, Data: []byte("\x53\xef")}, {At: 0x45c, Data: []byte{4}}, {At: 0x460, Data: []byte{0x42}}},
 		"XFS":                  {{At: 0, Data: []byte("XFSB")}},
 		"LUKS":                 {{At: 0, Data: []byte("LUKS\xba\xbe")}},
 		"LVM2 physical volume": {{At: 512, Data: []byte("LABELONE")}, {At: 0x218, Data: []byte("LVM2 001")}},

@@ -96,11 +96,10 @@ func volumeCases() []testCase {
 			if got, err := e.diskOf(id); err != nil || got != e.n.Spanned[0] {
 				e.Errorf("disk of the volume: %d, %v, want %d, where it begins", got, err, e.n.Spanned[0])
 			}
-			e.wantFormatted(id, false)
-			for what, err := range map[string]error{"FormatVolume": e.format(id), "ResizeVolume": e.resize(id, 0), "ResizeVolume to a size": e.resize(id, gib)} {
+			_, formatted := e.formatted(id)
+			for what, err := range map[string]error{"IsVolumeFormatted": formatted, "FormatVolume": e.format(id), "ResizeVolume": e.resize(id, 0), "ResizeVolume to a size": e.resize(id, gib)} {
 				e.want(what, err, hosterr.ErrFailedPrecondition)
 			}
-			e.wantFormatted(id, false)
 		}},
 		{name: "volume IDs ignore case", run: func(e *env) {
 			number, id := e.data(gib)
