@@ -11,7 +11,7 @@ func dryRun(w io.Writer, o options, refusal string) {
 		fmt.Fprintf(w, "A run would be refused: %s.\n\n", refusal)
 	}
 	fmt.Fprint(w, `A run makes, and takes back at its end, on Ctrl-C, or when the next run begins:
-  a directory csi-proxy-verify-* in C:\Windows\Temp, with its files, links and mounted volumes
+  a directory csi-proxy-verify-* in C:\ProgramData, with its files, links and mounted volumes
   virtual disks (VHDX files in that directory), attached while their process lives
   services contract-*, which run this program and do nothing
   named pipes csi-proxy-verify-*

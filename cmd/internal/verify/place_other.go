@@ -17,8 +17,7 @@ func look() (facts, error) { return facts{}, node.ErrNoWindows }
 // undo has nothing to undo: a simulated node ends with its process.
 func undo(entry) error { return nil }
 
-// systemTemp is the directory for temporary files on the system volume of a simulated
-// node.
-func systemTemp() (string, error) { return `C:\Windows\Temp`, nil }
+// systemDir is the directory for files of programs on the system volume of a simulated node.
+func systemDir() (string, error) { return `C:\ProgramData`, nil }
 
 func runIdleService(string) error { return node.ErrNoWindows }

@@ -282,11 +282,11 @@ func removeMapping(remote string) error {
 // removeTree removes a directory of this program, without the volumes that are mounted
 // in it.
 func removeTree(dir string) error {
-	temp, err := systemTemp()
+	parent, err := systemDir()
 	if err != nil {
 		return err
 	}
-	if !strings.EqualFold(filepath.Dir(dir), temp) || !strings.HasPrefix(filepath.Base(dir), directoryPrefix) {
+	if !strings.EqualFold(filepath.Dir(dir), parent) || !strings.HasPrefix(filepath.Base(dir), directoryPrefix) {
 		return fmt.Errorf("%s is not a directory of this program", dir)
 	}
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -307,11 +307,10 @@ func removeTree(dir string) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// systemTemp is the directory for temporary files on the system volume. Unlike a user's,
-// its path has no user's name.
-func systemTemp() (string, error) {
-	windir, err := windows.GetSystemWindowsDirectory()
-	return filepath.Join(windir, "Temp"), err
+// systemDir is the directory for files of programs on the system volume. Unlike the directory
+// for temporary files, it is not in that of Windows, where the services change nothing.
+func systemDir() (string, error) {
+	return windows.KnownFolderPath(windows.FOLDERID_ProgramData, windows.KF_FLAG_DEFAULT)
 }
 
 func underWine() bool {

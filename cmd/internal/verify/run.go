@@ -154,12 +154,12 @@ func (r *runner) run(ctx context.Context) (err error) {
 	} else if n > 0 {
 		fmt.Fprintf(r.out, "Removed what an earlier run left: %d things\n", n)
 	}
-	temp, err := systemTemp()
+	parent, err := systemDir()
 	if err != nil {
 		return err
 	}
 	r.o.Wine = r.report.Windows == wine
-	r.o.Dir = fmt.Sprintf(`%s\%s%d`, temp, directoryPrefix, os.Getpid())
+	r.o.Dir = fmt.Sprintf(`%s\%s%d`, parent, directoryPrefix, os.Getpid())
 	if r.o.reboot() {
 		if j, err = r.aroundReboot(state); err != nil {
 			return err

@@ -127,7 +127,7 @@ func TestReboot(t *testing.T) {
 func TestRebootAfterAKilledRun(t *testing.T) {
 	state := t.TempDir()
 	j := &journal{filepath.Join(state, "reboot-journal")}
-	if err := j.add(entry{kindDirectory, `C:\Windows\Temp\csi-proxy-verify-1`}); err != nil {
+	if err := j.add(entry{kindDirectory, `C:\ProgramData\csi-proxy-verify-1`}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -210,7 +210,7 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 
 // Whatever asks for it, no disk is changed that the program did not attach.
 func TestGuardKeepsOtherDisks(t *testing.T) {
-	p := newPlace(t, options{Simulated: true, Dir: `C:\Windows\Temp\t`}, backends[0])
+	p := newPlace(t, options{Simulated: true, Dir: `C:\ProgramData\t`}, backends[0])
 	sim := p.machine.(*simulated)
 	other, err := sim.Node.Attach(conformance.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []conformance.Partition{{FileSystem: "NTFS"}}})
 	if err != nil {

@@ -41,11 +41,11 @@ func TestUnderWine(t *testing.T) {
 		t.Errorf("on %s: %d ok, want %d on Wine:\n%s", r.Windows, r.count(passed), most, out.String())
 	}
 	t.Attr("measured", strings.TrimSpace("csi-proxy-verify under Wine: "+lastLine(out.String())))
-	temp, err := systemTemp()
+	parent, err := systemDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left, err := filepath.Glob(filepath.Join(temp, directoryPrefix+"*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(parent, directoryPrefix+"*")); err != nil || len(left) > 0 {
 		t.Errorf("the run left %q, %v", left, err)
 	}
 }
@@ -53,11 +53,11 @@ func TestUnderWine(t *testing.T) {
 // What a killed run left is removed, and nothing else is.
 func TestUndo(t *testing.T) {
 	needsWine(t)
-	temp, err := systemTemp()
+	parent, err := systemDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(temp, directoryPrefix+"undo")
+	dir := filepath.Join(parent, directoryPrefix+"undo")
 	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestUndo(t *testing.T) {
 	}
 
 	other := t.TempDir()
-	for _, e := range []entry{{kindDirectory, other}, {kindDirectory, temp}, {kindService, "RpcSs"}, {kindStopped, "RpcSs"}, {kindAutomount, "maybe"},
+	for _, e := range []entry{{kindDirectory, other}, {kindDirectory, parent}, {kindService, "RpcSs"}, {kindStopped, "RpcSs"}, {kindAutomount, "maybe"},
 		{kindAccount, "Administrator"}, {kindShare, "C$"}, {kindMapping, `\\server\share`}, {"disk", "1"}} {
 		if err := undo(e); err == nil {
 			t.Errorf("undo %+v: no error, although it is not of this program", e)
