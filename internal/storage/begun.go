@@ -2,11 +2,13 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
 // formats are the formats that this process began and that have not ended well, by the ID
@@ -49,9 +51,9 @@ func FormatBegun(ctx context.Context, n *node.Node, id string) (bool, error) {
 	if b == nil {
 		return false, nil
 	}
-	lasts := b.lasts(ctx, n, id)
-	if err := ctx.Err(); err != nil {
-		return false, err
+	lasts, err := b.lasts(ctx, n, id)
+	if err != nil {
+		return false, hosterr.Wrap("look for a format of this process", "", err)
 	}
 	if !lasts {
 		FormatEnds(n, id)
@@ -60,22 +62,34 @@ func FormatBegun(ctx context.Context, n *node.Node, id string) (bool, error) {
 }
 
 // lasts reports whether the volume is still what it was when its format began.
-func (b *begun) lasts(ctx context.Context, n *node.Node, id string) bool {
+func (b *begun) lasts(ctx context.Context, n *node.Node, id string) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.disk == nil {
-		return false
+		return false, nil
+	}
+	gone := func(err error) (bool, error) {
+		if errors.Is(Gone(err), hosterr.ErrNotFound) {
+			return false, nil
+		}
+		return false, err
+	}
+	es, offline, err := Locate(ctx, n, id)
+	if offline {
+		return false, nil
+	}
+	if err != nil || len(es) != 1 || es[0].Disk != b.at.Disk || es[0].Offset != b.at.Offset {
+		return gone(err)
 	}
 	attrs, err := b.disk.WithoutRetry().Attributes(ctx)
 	if err != nil || attrs&win32.DISK_ATTRIBUTE_OFFLINE != 0 {
-		return false
-	}
-	es, _, err := Locate(ctx, n, id)
-	if err != nil || len(es) != 1 || es[0].Disk != b.at.Disk || es[0].Offset != b.at.Offset {
-		return false
+		return gone(err)
 	}
 	folders, err := MountFolders(n, id)
-	return err == nil && len(folders) == 0
+	if err != nil {
+		return gone(err)
+	}
+	return len(folders) == 0, nil
 }
 
 // FormatEnds forgets the format of a volume, which has succeeded or is about to be mounted.

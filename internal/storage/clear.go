@@ -36,7 +36,7 @@ func (d *Disk) Contents(ctx context.Context, k Look) ([]Found, error) {
 			}
 			f := Found{Area: a, Kind: fmt.Sprintf("partition %d", p.Number)}
 			if i := slices.IndexFunc(all, func(f Found) bool { return f.Offset == a.Offset }); i >= 0 {
-				named[all[i].Kind] = true
+				named[all[i].Kind] = all[i].Kind != ""
 				f.Kind += ", " + cmp.Or(all[i].Kind, UnknownContent)
 			}
 			listed = append(listed, f)
@@ -50,7 +50,7 @@ func (d *Disk) Contents(ctx context.Context, k Look) ([]Found, error) {
 			if known != (f.Kind != "") || named[f.Kind] || !known && inPartition(f.At) {
 				continue
 			}
-			named[f.Kind] = true
+			named[f.Kind] = known
 			f.Kind = f.Name()
 			listed = append(listed, f)
 		}

@@ -265,7 +265,7 @@ func (d *Disk) RefuseTemporary(ctx context.Context, number uint32) error {
 	if err != nil || !temporary {
 		return err
 	}
-	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "find the disk by its adapter as well as its LUN: the temporary disk is not on the adapter of the data disks",
+	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "find the disk by its adapter as well as its LUN: the temporary disk is not on the adapter of the data disks; if it is a data disk, change the label of its volume",
 		"disk %d is the temporary disk of an Azure machine (its volume is labeled %q), which Azure empties, so it is not used", number, temporaryLabel)
 }
 

@@ -232,6 +232,9 @@ func usableEnd(l win32.Layout, size uint64, sector uint32) uint64 {
 // the end of the disk, rounded down to the alignment, and never less than its
 // length.
 func MaxLength(l win32.Layout, p win32.Partition, size uint64, sector uint32) uint64 {
+	if IsLogical(l, p) {
+		return p.Length
+	}
 	end := usableEnd(l, size, sector)
 	for _, q := range Used(l) {
 		if q.Offset > p.Offset {
@@ -242,6 +245,20 @@ func MaxLength(l win32.Layout, p win32.Partition, size uint64, sector uint32) ui
 		return p.Length
 	}
 	return end - p.Offset
+}
+
+// IsLast reports whether no partition begins behind offset.
+func IsLast(l win32.Layout, offset uint64) bool {
+	return !slices.ContainsFunc(Used(l), func(p win32.Partition) bool { return p.Offset > offset })
+}
+
+// IsLogical reports whether p is a drive in an extended partition of an MBR disk. The record of
+// the next drive lies behind it, so that space is neither grown into nor cleared.
+func IsLogical(l win32.Layout, p win32.Partition) bool {
+	return l.Style == win32.PARTITION_STYLE_MBR && slices.ContainsFunc(l.Partitions, func(q win32.Partition) bool {
+		extended := q.MBRType == 0x05 || q.MBRType == 0x0F || q.MBRType == 0x85
+		return extended && p.Offset > q.Offset && p.Offset-q.Offset < q.Length
+	})
 }
 
 // GrownLength returns how long p becomes when want bytes are asked for, of which most

@@ -39,7 +39,7 @@ import (
 // # What is content
 //
 // Each byte that was read and is not zero, except those of the disk's own partition table
-// ([Look.own]). The sectors of that table are recognized by what is in them, not by their
+// (maskTable). The sectors of that table are recognized by what is in them, not by their
 // place: on a disk that grew, or that is a copy of a smaller one, earlier copies of the table
 // lie where the disk ended before.
 //
@@ -53,6 +53,7 @@ type Look struct {
 	scope []Area
 	of    scope
 	part  uint32 // the number of the partition that the scope is about, or 0
+	steps bool   // whether a partition may grow into a part of the scope
 }
 
 // Area is a part of a disk, in bytes of the disk.
@@ -117,12 +118,12 @@ func (d *Disk) NewLook(ctx context.Context, number uint32, l win32.Layout) (Look
 	if err != nil {
 		return Look{}, err
 	}
-	return Look{Number: number, Size: size, Sector: g.BytesPerSector, Table: l, scope: []Area{{0, size}}}, nil
+	return Look{Number: number, Size: size, Sector: g.BytesPerSector, Table: l, scope: []Area{{0, size}}, steps: true}, nil
 }
 
 // In returns the look at a volume: at a partition, or at what else has this place.
 func (k Look) In(a Area) Look {
-	k.scope = []Area{a}
+	k.scope, k.steps = []Area{a}, false
 	if p, ok := At(k.Table, a.Offset); ok {
 		k.of, k.part = ofPartition, p.Number
 	} else if len(Used(k.Table)) > 0 {
@@ -153,17 +154,27 @@ func (k Look) Same(other Look) bool {
 	return k.Size == other.Size && slices.Equal(k.scope, other.scope) && slices.EqualFunc(Used(k.Table), Used(other.Table), same)
 }
 
+// growthStep is the smallest step to whose multiples by powers of two a growth is rounded up, so
+// that a look at all of the space reads the same places.
+const growthStep = 1 << 30
+
 // Growth returns the look at what partition p grows over when it becomes length bytes long,
-// and, if the table moves to a new end of the disk, at that end.
+// and, if it is the last one and the table moves to a new end of the disk, at that end.
 func (k Look) Growth(p win32.Partition, length uint64) Look {
 	from, to := p.Offset+p.Length, p.Offset+length
 	end := k.next(from)
 	if length >= MaxLength(k.Table, p, k.Size, k.Sector) {
 		to = end
 	}
+	for n := uint64(growthStep); to < end; n *= 2 {
+		if from+n >= to {
+			to = min(from+n, end)
+			break
+		}
+	}
 	k = k.Behind(p)
-	k.scope = []Area{{from, to - min(from, to)}}
-	if WithEnd(k.Table, k.Size, k.Sector).UsableLength != k.Table.UsableLength {
+	k.scope, k.steps = []Area{{from, to - min(from, to)}}, false
+	if end == k.Size && WithEnd(k.Table, k.Size, k.Sector).UsableLength != k.Table.UsableLength {
 		k.scope = append(k.scope, Area{k.Size - min(Edge, k.Size), min(Edge, k.Size)})
 	}
 	return k
@@ -198,6 +209,9 @@ func (k Look) holders() []Area {
 		from := p.Offset + p.Length
 		end := k.next(from)
 		add(from, end)
+		for n := uint64(growthStep); k.steps && n < end-from; n *= 2 {
+			add(from, from+n)
+		}
 		if end == k.Size && end > from+3*Edge {
 			add(from+Edge, end) // a partition ends a MiB before the disk
 			if l := k.Table; WithEnd(l, k.Size, k.Sector).UsableLength != l.UsableLength {
@@ -214,7 +228,7 @@ func (k Look) holders() []Area {
 			add(p.Offset, p.Offset+p.Length)
 		}
 	}
-	if k.of == ofPartition {
+	if k.of != ofDisk {
 		add(k.scope[0].Offset, k.scope[0].end())
 	}
 	return all

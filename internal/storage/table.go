@@ -95,7 +95,13 @@ func (k Look) owns(b []byte) bool {
 	}
 	kind, id, first := win32.GUIDFromBytes(b[:16]), win32.GUIDFromBytes(b[16:32]), binary.LittleEndian.Uint64(b[32:])
 	for _, p := range Used(k.Table) {
-		if p.ID == id && !id.IsZero() || p.Type == kind && first > 0 && first == p.Offset/uint64(k.Sector) {
+		if p.ID == id && !id.IsZero() {
+			return true
+		}
+	}
+	// Every disk of Windows has a reserved partition in the same place.
+	for _, p := range Partitions(k.Table) {
+		if p.Type == kind && first > 0 && first == p.Offset/uint64(k.Sector) {
 			return true
 		}
 	}

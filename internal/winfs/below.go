@@ -87,20 +87,21 @@ func (s *below) directory(dir win32.Handle, p winpath.Path, levels int) error {
 		if s.found != "" {
 			return nil
 		}
+		at, info := p.Join(d.Name), Info{Attributes: d.Attributes, ReparseTag: d.ReparseTag}
+		if !info.IsLink() && (!info.IsDir() || levels == 1) {
+			return nil
+		}
 		if s.left--; s.left < 0 {
 			return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "use working directories that hold nothing but volumes",
 				"more than %d files and directories may be links to a part of the volume", s.limit)
 		}
-		at, info := p.Join(d.Name), Info{Attributes: d.Attributes, ReparseTag: d.ReparseTag}
-		switch {
-		case info.IsLink():
+		if info.IsLink() {
 			leads, err := s.leadsBelow(at)
 			if leads {
 				s.found = at.String()
 			}
+			s.left -= s.steps
 			return err
-		case !info.IsDir() || levels == 1:
-			return nil
 		}
 		h, err := s.open(dir, d.Name, list, shareAll, openReparse)
 		if err != nil {

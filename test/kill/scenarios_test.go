@@ -165,7 +165,7 @@ func scenarios() []scenario {
 			setup:   partitioned,
 			request: func(ctx context.Context, p *process) error { return p.format(ctx) },
 			blocked: []blocked{remains("The disk structure is corrupted and unreadable."), remains("it contains data (NTFS) and was not changed"),
-				remains("it contains data (unknown content at byte 65538) and was not changed")}},
+				remains("it contains data (unknown content at byte 16842754) and was not changed")}},
 		{name: "format for users", tables: true, config: func(c *nodespec.Config) { c.UsersModify = true },
 			setup:   partitioned,
 			request: func(ctx context.Context, p *process) error { return p.format(ctx) }},

@@ -273,9 +273,8 @@ func (n *Node) registry(path string) []string {
 	return nil
 }
 
-// systemPartition is the value with the device of the partition from which Windows starts.
-//
-// Source: observed, the value of installed systems; bcdboot and setup tools read it.
+// systemPartition is the value with the device of the partition from which Windows starts. It is
+// that of installed systems; tools of Windows' setup read it.
 const systemPartition = `SYSTEM\Setup\SystemPartition`
 
 func (n *Node) systemPartition() []string {

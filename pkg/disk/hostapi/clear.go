@@ -115,9 +115,12 @@ func (w *clearing) lookAt(number uint32, l win32.Layout) (storage.Look, error) {
 		return look, hosterr.Text(hosterr.ErrInvalid, "want a partition to clear, or one behind which to clear, not both (%d and %d); the disk was not changed", w.Partition, w.Behind)
 	}
 	for _, p := range storage.Used(l) {
-		if p.Number == w.Partition {
+		switch {
+		case w.Partition != 0 && p.Number == w.Partition:
 			return look.In(storage.Area{Offset: p.Offset, Length: p.Length}), nil
-		} else if p.Number == w.Behind {
+		case w.Behind != 0 && p.Number == w.Behind && storage.IsLogical(l, p):
+			return look, hosterr.Text(hosterr.ErrFailedPrecondition, "partition %d is in an extended partition, whose table lies behind it; the disk was not changed", p.Number)
+		case w.Behind != 0 && p.Number == w.Behind:
 			return look.Behind(p), nil
 		}
 	}
@@ -181,10 +184,10 @@ func (w *clearing) online(before uint64) error {
 	offline := before&win32.DISK_ATTRIBUTE_OFFLINE != 0
 	switch {
 	case w.Behind != 0: // no volume is there
-		if err := w.disk.Writable(d.host.Ctx, w.look.Number); err != nil || !offline {
-			return err
+		if offline {
+			return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "take it online with SetDiskState, and clear it again", "disk %d is offline", w.look.Number)
 		}
-		return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "take it online with SetDiskState, and clear it again", "disk %d is offline", w.look.Number)
+		return w.disk.Writable(d.host.Ctx, w.look.Number)
 	case w.DryRun && offline:
 		err := w.disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, both)
 		if win32.IsCode(err, win32.ERROR_INVALID_PARAMETER) {

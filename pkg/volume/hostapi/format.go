@@ -249,8 +249,16 @@ func (v volumeAPI) formatOnce(volumeID string, direct bool) error {
 		disk.Close()
 		return err
 	}
+	before, err := storage.FormatBegun(v.host.Ctx, v.host.Node, volumeID)
+	if err != nil {
+		disk.Close()
+		return err
+	}
 	storage.FormatBegins(v.host.Node, volumeID, disk, at)
 	if err := v.host.Node.API.Format(volumeID, win32.FormatOptions{FileSystem: ntfs, Quick: true, Direct: direct}); err != nil {
+		if !before && neverBegan(err) {
+			storage.FormatEnds(v.host.Node, volumeID)
+		}
 		return refusal{err}
 	}
 	fs, err := v.fileSystem(volumeID)
@@ -261,6 +269,13 @@ func (v volumeAPI) formatOnce(volumeID string, direct bool) error {
 		return err
 	}
 	return storage.LetUsersModify(v.host.Ctx, v.host.Node, volumeID, true)
+}
+
+// neverBegan reports whether Windows refused a format before it wrote anything, so that what is
+// found there afterwards is another program's.
+func neverBegan(err error) bool {
+	return win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_BUSY, win32.ERROR_NOT_READY,
+		win32.ERROR_INVALID_PARAMETER, win32.ERROR_NOT_SUPPORTED, win32.ERROR_SERVICE_DISABLED)
 }
 
 // formatted reports whether the volume has an empty NTFS file system. Content that is not to be

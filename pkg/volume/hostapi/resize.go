@@ -171,6 +171,9 @@ func (r resize) growInto(disk *storage.Disk, length, size uint64, sector uint32)
 	if err != nil {
 		return err
 	}
+	if look.Size != size {
+		return hosterr.Text(hosterr.ErrUnavailable, "the size of disk %d changed during the operation; try again", r.at.Disk)
+	}
 	if _, err := disk.Vacant(r.v.host.Ctx, look.Growth(p, length)); err != nil {
 		return disk.TakenOffline(r.v.host.Ctx, r.at.Disk, err)
 	}
@@ -202,13 +205,18 @@ func outdated(err error) bool {
 func (r resize) growOnce(disk *storage.Disk, length, size uint64, sector uint32) error {
 	// Windows may move the end of the table by itself, so a refusal counts only if the
 	// partition does not grow either.
-	moved := disk.MoveEnd(r.v.host.Ctx, size, sector)
-	if moved != nil && !outdated(moved) {
-		return moved
-	}
 	l, err := disk.Layout(r.v.host.Ctx)
 	if err != nil {
 		return err
+	}
+	var moved error
+	if storage.IsLast(l, r.at.Offset) {
+		if moved = disk.MoveEnd(r.v.host.Ctx, size, sector); moved != nil && !outdated(moved) {
+			return moved
+		}
+		if l, err = disk.Layout(r.v.host.Ctx); err != nil {
+			return err
+		}
 	}
 	p, err := basicData(l, r.at)
 	if err != nil || p.Length >= length {
