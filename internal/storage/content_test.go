@@ -66,7 +66,9 @@ func holding(at uint64, text string) *deviceOf {
 }
 
 // raw is a look at a disk without a table.
-func raw(size uint64) Look { return Look{Number: 1, Size: size, Sector: 512, scope: []Area{{0, size}}, steps: true} }
+func raw(size uint64) Look {
+	return Look{Number: 1, Size: size, Sector: 512, scope: []Area{{0, size}}, steps: true}
+}
 
 // named returns the first content that a look finds, or "".
 func named(t *testing.T, d *deviceOf, k Look) (Found, bool) {
