@@ -106,6 +106,19 @@ func TestConnectionsOfTheGreedyAreLost(t *testing.T) {
 	}
 }
 
+// A process that connects again while gRPC closes its last connection, twice, stays one process.
+func TestProcessThatConnectsAgainIsOne(t *testing.T) {
+	p, _ := pipeOf(8, nil)
+	first := admitted(t, p, 1)
+	first.Close()
+	second := admitted(t, p, 1)
+	first.Close()
+	if third := admitted(t, p, 1); third.process != second.process || second.process.conns != 2 {
+		t.Errorf("two connections of one process count as %d and %d", second.process.conns, third.process.conns)
+	}
+	p.CloseAll()
+}
+
 // Calls of a connection that is closed for another one do not run, and their error says why.
 func TestCallsOfALostConnectionDoNotRun(t *testing.T) {
 	p, _ := pipeOf(1, nil)

@@ -157,9 +157,10 @@ func (p *Pipe) processOf(pid uint32) *process {
 	return of
 }
 
-// forget forgets a process that has nothing. The caller holds mu.
+// forget forgets a process that has nothing. It may have been forgotten before, because gRPC
+// closes a connection twice, and be known again since. The caller holds mu.
 func (p *Pipe) forget(of *process) {
-	if of.conns == 0 && of.calls == [kinds]int{} && of.running == [kinds]int{} {
+	if of.conns == 0 && of.calls == [kinds]int{} && of.running == [kinds]int{} && p.processes[of.pid] == of {
 		delete(p.processes, of.pid)
 	}
 }
