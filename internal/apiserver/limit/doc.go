@@ -9,7 +9,8 @@
 //
 // A call that runs is never cut. Of those, there are few, because each may hold a thread in
 // Windows, also after its caller has left. The next to run is a call of the process of which
-// fewest run.
+// fewest run; with one or two, a process takes turns with those that have none, so that a long
+// call does not keep out the others of its driver.
 //
 // Every pipe has its own limits, so a flood on one does not slow down another.
 package limit

@@ -16,6 +16,7 @@ func TestLimitsMatchDocs(t *testing.T) {
 	doc := string(text)
 	for _, line := range []string{
 		fmt.Sprintf("| calls that run | %d | the next %d wait", maxRunning, maxWaiting),
+		fmt.Sprintf("or with %d at most, take turns", fewRunning),
 		fmt.Sprintf("| calls that wait | %d |", maxWaiting),
 		fmt.Sprintf("| calls of one connection | %d |", maxCalls),
 		fmt.Sprintf("| connections | %d |", Connections),

@@ -173,42 +173,73 @@ func TestEachConnectionHasPlaceForACall(t *testing.T) {
 	p.CloseAll()
 }
 
+// waits is a call that waits, and is sent to turns when it runs.
+func waits(t *testing.T, c *Conn, turns chan<- *Call) *Call {
+	t.Helper()
+	call, queued := &Call{Of: c}, make(chan struct{})
+	if err := c.pipe.API.Begin(call); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		if err := c.pipe.API.Run(t.Context(), call, func() { close(queued) }); err == nil {
+			turns <- call
+		}
+	}()
+	<-queued
+	return call
+}
+
+// runs is a call that runs.
+func runs(t *testing.T, c *Conn) *Call {
+	t.Helper()
+	call := &Call{Of: c}
+	if err := errors.Join(c.pipe.API.Begin(call), c.pipe.API.Run(t.Context(), call, nil)); err != nil {
+		t.Fatal(err)
+	}
+	return call
+}
+
 // The next call to run is of the process of which fewest run; processes with as few take turns,
 // and calls of one process keep their order.
 func TestTurns(t *testing.T) {
 	p, _ := pipeOf(maxWaiting, nil)
 	var running, waiting []*Call
 	turns := make(chan *Call)
-	wait := func(c *Conn) {
-		call := &Call{Of: c}
-		if err := p.API.Begin(call); err != nil {
-			t.Fatal(err)
-		}
-		queued := make(chan struct{})
-		go func() {
-			if err := p.API.Run(t.Context(), call, func() { close(queued) }); err == nil {
-				turns <- call
-			}
-		}()
-		<-queued
-		waiting = append(waiting, call)
-	}
 	greedy, one, two := admitted(t, p, 1), admitted(t, p, 2), admitted(t, p, 3)
 	for range maxRunning {
-		call := &Call{Of: greedy}
-		if err := errors.Join(p.API.Begin(call), p.API.Run(t.Context(), call, nil)); err != nil {
-			t.Fatal(err)
-		}
-		running = append(running, call)
+		running = append(running, runs(t, greedy))
 	}
 	for _, c := range []*Conn{greedy, greedy, one, one, two} {
-		wait(c)
+		waiting = append(waiting, waits(t, c, turns))
 	}
 	// The first two free slots go to the other processes, then to their other calls.
 	for i, want := range []*Call{waiting[2], waiting[4], waiting[3], waiting[0], waiting[1]} {
 		p.API.End(running[i])
 		if got := <-turns; got != want {
 			t.Fatalf("turn %d has call %d, want %d", i, slices.Index(waiting, got), slices.Index(waiting, want))
+		}
+	}
+	p.CloseAll()
+}
+
+// A driver whose long calls run makes a further one in its turn, although processes of which none
+// runs wait as well.
+func TestLongCallsKeepTheirProcessInTurn(t *testing.T) {
+	p, _ := pipeOf(maxWaiting, nil)
+	turns := make(chan *Call)
+	driver, greedy := admitted(t, p, 1), admitted(t, p, 2)
+	for range 2 {
+		runs(t, driver)
+	}
+	var short []*Call
+	for range maxRunning - 2 {
+		short = append(short, runs(t, greedy))
+	}
+	want := []*Call{waits(t, driver, turns), waits(t, admitted(t, p, 3), turns), waits(t, admitted(t, p, 4), turns)}
+	for i := range want {
+		p.API.End(short[i])
+		if got := <-turns; got != want[i] {
+			t.Fatalf("turn %d has call %d", i, slices.Index(want, got))
 		}
 	}
 	p.CloseAll()

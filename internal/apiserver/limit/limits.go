@@ -15,6 +15,11 @@ const (
 	// may hold a thread.
 	maxRunning = 32
 
+	// fewRunning is the number of running calls up to which a process takes turns with those that
+	// run fewer. So a driver that formats a volume for minutes, or two, can still make a call,
+	// however many processes with none call without a pause.
+	fewRunning = 2
+
 	// Connections is the number of connected clients. Their buffers and goroutines take
 	// 64 MiB at most, which a test measures.
 	Connections = 2048

@@ -299,7 +299,7 @@ func (g *Calls) SentAway() error {
 
 // AllRunning is the error of a call that has waited for so long.
 func (g *Calls) AllRunning(waited time.Duration) error {
-	return &failure.BusyError{Pipe: g.pipe.name, Reason: fmt.Sprintf("%d calls are running, and none of them finished in %v", maxRunning, waited.Round(time.Millisecond))}
+	return &failure.BusyError{Pipe: g.pipe.name, Reason: fmt.Sprintf("%d calls are running, which is the limit, and this one had no turn in %v", maxRunning, waited.Round(time.Millisecond))}
 }
 
 // Drop gives the place of a call back, which does not run. It reports whether the call still
@@ -378,7 +378,7 @@ func (g *Calls) leave(c *Call) {
 }
 
 // End frees the slot of a call that ran. The next to run is the first call of the process of
-// which fewest run; among those with as few, they take turns.
+// which fewest run; those with as few, or with fewRunning at most, take turns.
 func (g *Calls) End(c *Call) {
 	g.pipe.mu.Lock()
 	defer g.pipe.mu.Unlock()
@@ -394,7 +394,7 @@ func (g *Calls) End(c *Call) {
 			if p.running[g.kind] < g.waiting[next].running[g.kind] {
 				next = i
 			}
-			if g.waiting[next].running[g.kind] == 0 {
+			if g.waiting[next].running[g.kind] <= fewRunning {
 				break
 			}
 		}

@@ -373,7 +373,7 @@ func TestWaitingCallFailsAtDeadline(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		_, err := diskv1.NewDiskClient(second).Rescan(t.Context(), &diskv1.RescanRequest{})
-		if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "none of them finished in 5m0s") || time.Since(start) != 5*time.Minute {
+		if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "this one had no turn in 5m0s") || time.Since(start) != 5*time.Minute {
 			t.Errorf("after %v: %v, want ResourceExhausted at the deadline of the method", time.Since(start), err)
 		}
 		close(h.release)
