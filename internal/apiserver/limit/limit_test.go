@@ -119,6 +119,27 @@ func TestProcessThatConnectsAgainIsOne(t *testing.T) {
 	p.CloseAll()
 }
 
+// A connection may close itself at the moment when it is closed for another one; -race finds what
+// they share without the lock.
+func TestConnectionClosesWhileItIsReplaced(t *testing.T) {
+	for range 100 {
+		p, _ := pipeOf(1, nil)
+		first, done := admitted(t, p, 1), make(chan struct{})
+		go func() {
+			defer close(done)
+			for lost := false; !lost; runtime.Gosched() {
+				p.mu.Lock()
+				lost = first.lost
+				p.mu.Unlock()
+			}
+			first.Close()
+		}()
+		admitted(t, p, 2)
+		<-done
+		p.CloseAll()
+	}
+}
+
 // Calls of a connection that is closed for another one do not run, and their error says why.
 func TestCallsOfALostConnectionDoNotRun(t *testing.T) {
 	p, _ := pipeOf(1, nil)

@@ -137,7 +137,7 @@ func (p *Pipe) admit(c *Conn) bool {
 	switch {
 	case !ok:
 		p.crowded(c, Refused)
-	case lost != nil && !lost.of.closed:
+	case lost != nil:
 		p.crowded(lost.of, Replaced)
 		go lost.of.sendAway()
 	}
