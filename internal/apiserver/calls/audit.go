@@ -23,20 +23,21 @@ import (
 func (l *Log) Request(ctx context.Context, in any, took time.Duration, code codes.Code) {
 	c := inflight.Of(ctx)
 	m := l.methods[c.Method]
+	works := c.Works() // before changed, which is final if it does not
 	changed := c.Changed()
 	// Without an observer every request counts as one that has changed something.
 	if !l.Audit || !m.Changes && !changed || !l.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
 	observed := c.Steps != nil
-	if observed && !changed && !c.Works() && !l.unchanged.allow(c.Process, c.Program) {
+	if observed && !changed && !works && !l.unchanged.allow(c.Process, c.Program) {
 		return
 	}
 	attrs := append(make([]slog.Attr, 0, 9), slog.Uint64("id", c.ID))
 	attrs = append(attrs, callerAttrs(c.Process, c.Program)...)
 	attrs = append(attrs, slog.String("pipe", m.Pipe), slog.String("method", m.Name),
 		slog.String("target", targetOf(in)), slog.String("result", code.String()), slog.Duration("took", took))
-	if observed {
+	if observed && (changed || !works) {
 		attrs = append(attrs, slog.Bool("changed", changed))
 	}
 	l.LogAttrs(ctx, slog.LevelInfo, "Audit", attrs...)

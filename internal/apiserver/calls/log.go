@@ -211,6 +211,8 @@ func (l *Log) still(c *inflight.Call, after time.Duration) {
 }
 
 // Finish logs that the work of a call whose caller was gone has ended. ctx is that of the call.
+// If the work has changed something, its line is not limited: the one of [Log.Request] may have
+// been written before.
 func (l *Log) Finish(ctx context.Context, c *inflight.Call) {
 	if c.Left().IsZero() {
 		return
@@ -224,10 +226,14 @@ func (l *Log) Finish(ctx context.Context, c *inflight.Call) {
 	} else {
 		l.Calls.failed.succeeded(c)
 	}
-	if !l.failures.allow(c.Process, c.Program) {
+	changed := c.Changed()
+	if !changed && !l.failures.allow(c.Process, c.Program) {
 		return
 	}
 	attrs := append(attrsOf(c), slog.Duration("took", time.Since(c.Started)))
+	if c.Steps != nil && (changed || l.methods[c.Method].Changes) {
+		attrs = append(attrs, slog.Bool("changed", changed))
+	}
 	if err != nil {
 		attrs = append(attrs, slog.String("err", failure.Limited(err.Error())))
 	}

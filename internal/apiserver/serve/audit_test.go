@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -174,6 +175,39 @@ func TestAuditHasWhatChangedSomething(t *testing.T) {
 	if n := len(lines(log.String(), "msg=Audit .*result=InvalidArgument")); n < 50 || n+left != calls {
 		t.Errorf("audited %d requests that changed nothing, and %d were left out, want 50 and all others", n, left)
 	}
+}
+
+// The line of a request whose work goes on does not say that nothing was changed. The line at its
+// end says whether something was, however many there are.
+func TestAuditOfWorkWithoutCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logBuffer
+		l, steps := newMemory(), new(inflight.Steps)
+		stop := inMemoryWith(t, serve.Config{Log: log.logger(slog.LevelInfo), Audit: true, Steps: steps}, l, &fakeDisk{rescan: func(ctx context.Context) error {
+			_, err := node.Await(ctx, func() (struct{}, error) {
+				time.Sleep(20 * time.Millisecond)
+				steps.Change()
+				return struct{}{}, nil
+			})
+			return err
+		}})
+		defer stop()
+		c := diskv1.NewDiskClient(l.client(t))
+		const calls = 120
+		for range calls {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			if _, err := c.Rescan(ctx, &diskv1.RescanRequest{}); status.Code(err) != codes.DeadlineExceeded {
+				t.Fatalf("Rescan = %v, want DeadlineExceeded", err)
+			}
+			cancel()
+			time.Sleep(20 * time.Millisecond)
+		}
+		synctest.Wait()
+		audited, finished := lines(log.String(), "msg=Audit "), lines(log.String(), `msg="Finished without its caller" .*changed=true`)
+		if len(audited) != calls || strings.Contains(strings.Join(audited, ""), "changed=") || len(finished) != calls {
+			t.Errorf("want %d requests audited without \"changed\" and as many changes at the end, got %d and %d, the first %q", calls, len(audited), len(finished), audited[:min(1, len(audited))])
+		}
+	})
 }
 
 func TestReadOnlyRefusesChanges(t *testing.T) {

@@ -101,10 +101,15 @@ func (l *failingListener) Accept() (net.Conn, error) {
 // called.
 func inMemory(t *testing.T, log *slog.Logger, l net.Listener, d *fakeDisk) (stop func()) {
 	t.Helper()
+	return inMemoryWith(t, serve.Config{Log: log}, l, d)
+}
+
+func inMemoryWith(t *testing.T, config serve.Config, l net.Listener, d *fakeDisk) (stop func()) {
+	t.Helper()
+	config.Listen = func(string) (net.Listener, error) { return l, nil }
 	services := wire.Disk(d, nil)
 	v1 := slices.IndexFunc(services, func(s wire.Service) bool { return s.Version.String() == "v1" })
-	s, err := serve.Open(context.Background(), serve.Config{Log: log, Listen: func(string) (net.Listener, error) { return l, nil }},
-		serve.Pipes(services[v1:v1+1])...)
+	s, err := serve.Open(context.Background(), config, serve.Pipes(services[v1:v1+1])...)
 	if err != nil {
 		t.Fatal(err)
 	}
