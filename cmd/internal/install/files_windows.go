@@ -23,6 +23,17 @@ const administratorsOnlyFile = "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)"
 // partial is the suffix of a file that is being copied.
 const partial = ".part"
 
+// What an upgrade appends to the names of the old and the new program.
+const (
+	oldSuffix = ".old"
+	newSuffix = ".new"
+)
+
+// leftovers are the files that an upgrade leaves beside the program if it is cut off.
+func leftovers(program string) []string {
+	return []string{program + oldSuffix, program + newSuffix, program + newSuffix + partial}
+}
+
 // place fails unless install may have a directory for itself: others lose their access to
 // what is in it. It may have only what an installation leaves, the files of a release, which
 // someone has put there to install it, and the configuration file of the service, if there
@@ -54,7 +65,7 @@ func place(dir, config string) error {
 		switch name := strings.ToLower(e.Name()); name {
 		case logDir, programFile, toolFile, programFile + partial, toolFile + partial, "csi-proxy-verify.exe", "license", "licenses", "sbom.cdx.json":
 		default:
-			if !same(filepath.Join(dir, name), config) {
+			if !slices.Contains(leftovers(programFile), name) && !same(filepath.Join(dir, name), config) {
 				other = e.Name()
 			}
 		}

@@ -465,8 +465,19 @@ func TestInstallIntoPlantedDirectory(t *testing.T) {
 
 	// The uninstalled service has left its program. It can be installed again, and another
 	// version is not overwritten.
+	// What an upgrade left that was cut off is removed.
 	verb(t, exitOK, exe, "uninstall")
+	for _, left := range leftovers(installed) {
+		if err := os.WriteFile(left, []byte("half"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	verb(t, exitOK, exe, "install", "-dir", dir, "-no-start", "-start=demand")
+	for _, left := range leftovers(installed) {
+		if exists(left) {
+			t.Errorf("%s is left", left)
+		}
+	}
 	verb(t, exitOK, exe, "uninstall")
 	if err := os.WriteFile(installed, []byte("another version"), 0o755); err != nil {
 		t.Fatal(err)
@@ -553,9 +564,9 @@ func TestUpgradeAfterCutOff(t *testing.T) {
 				contains(t, verb(t, exitOK, copyOf(t, exe), "upgrade"), "an upgrade was cut off", "runs version")
 			}
 			contains(t, verb(t, exitOK, exe, "status"), "23 of 23 are served")
-			for _, suffix := range []string{".old", ".new", partial} {
-				if exists(installed + suffix) {
-					t.Errorf("%s%s is left", programFile, suffix)
+			for _, left := range append(leftovers(installed), installed+partial) {
+				if exists(left) {
+					t.Errorf("%s is left", left)
 				}
 			}
 		})

@@ -98,6 +98,11 @@ func (c *command) install() (int, error) {
 	if _, err := os.Stat(tool); err == nil {
 		steps = append(steps, copyStep(tool, filepath.Join(c.dir, toolFile)))
 	}
+	for _, left := range leftovers(exe) { // the next upgrade would take it for its own
+		if exists(left) {
+			steps = append(steps, step{what: "remove " + left, do: func() error { return removeFile(left) }})
+		}
+	}
 	steps = append(steps,
 		step{
 			what: fmt.Sprintf("create service %s (%s): %s", ServiceName, c.start, commandLine(exe, args)),
@@ -425,7 +430,7 @@ func (c *command) upgrade() (int, error) {
 		return exitFailure, fmt.Errorf("this is the program of the service, %s: run upgrade of the new csi-proxy.exe, from another directory", exe)
 	}
 	// An upgrade that was cut off leaves one of these, and perhaps a service that is stopped.
-	old, next := exe+".old", exe+".new"
+	old, next := exe+oldSuffix, exe+newSuffix
 	cutOff := exists(old) || exists(next)
 	if !filepath.IsAbs(exe) || !exists(exe) && !exists(old) {
 		return exitFailure, fmt.Errorf("the program of service %s, %s, is not a file; nothing was changed: give its command line the full path, in quotes if it has blanks (sc.exe qc %[1]s shows it)", ServiceName, exe)
