@@ -29,7 +29,9 @@ func examinePlaces(places []place) []finding {
 	for _, p := range places {
 		rights, may := uint32(sddl.Changes), "changed"
 		if p.above {
-			rights, may = sddl.Replaces, "replaced, with what is in it,"
+			if rights, may = sddl.Replaces, "replaced, with what is in it,"; strings.HasSuffix(p.path, `\`) {
+				rights = sddl.ReplacesInRoot // only the path of a root ends so
+			}
 		}
 		if who := sddl.Others(p.sddl, rights); len(who) > 0 {
 			remedy := "move what csi-proxy has there to a directory of its own below $env:ProgramFiles, or take that right; this shows it: icacls " + quoted(p.path)

@@ -32,6 +32,14 @@ func TestExamineParents(t *testing.T) {
 	if got := examinePlaces([]place{{`C:\csi`, "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)(A;;FA;;;OW)", true, false}, {`C:\`, root, true, true}}); len(got) != 1 || got[0].Result != resultOK {
 		t.Errorf("a private directory below C:: %+v, want ok", got)
 	}
+	// D:\ as client Windows formats it: a root can be neither deleted nor renamed.
+	const client = "O:BAD:(A;OICI;FA;;;BA)(A;OICI;FA;;;SY)(A;OICI;0x1301bf;;;AU)(A;OICI;0x1200a9;;;BU)"
+	if got := examinePlaces([]place{{`D:\`, client, true, true}}); len(got) != 1 || got[0].Result != resultOK {
+		t.Errorf("a root that users may modify: %+v, want ok", got)
+	}
+	if got := examinePlaces([]place{{`D:\`, client + "(A;;DT;;;BU)", true, true}}); len(got) != 1 || got[0].Result != resultProblem {
+		t.Errorf("a root whose directories users may delete: %+v, want a problem", got)
+	}
 	const replaced = `C:\a may be replaced, with what is in it, by `
 	for text, want := range map[string]string{
 		"O:BAD:(A;;DT;;;BU)":                  replaced + "users", // FILE_DELETE_CHILD

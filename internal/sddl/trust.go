@@ -16,6 +16,10 @@ const (
 	// that of what is below it, or that give such a right: deleting entries, deleting it (which
 	// is also renaming it), changing the access or the owner, and all rights.
 	Replaces = 0x40 | 0x10000 | 0x40000 | 0x80000 | 0x10000000
+
+	// ReplacesInRoot are the same for the root of a volume, which can be neither deleted nor
+	// renamed. Client Windows lets authenticated users "modify" the roots that it formats.
+	ReplacesInRoot = Replaces &^ 0x10000
 )
 
 // TrustedInstaller is the service that owns the files of Windows.

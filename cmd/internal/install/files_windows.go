@@ -46,10 +46,14 @@ func place(dir, config string) error {
 		return err
 	}
 	for up := filepath.Dir(dir); ; up = filepath.Dir(up) {
-		if err := admindir.Check(up, sddl.Replaces); err != nil {
+		root, rights := up == filepath.Dir(up), uint32(sddl.Replaces)
+		if root {
+			rights = sddl.ReplacesInRoot
+		}
+		if err := admindir.Check(up, rights); err != nil {
 			return fmt.Errorf("directory %s cannot be protected: %w", dir, err)
 		}
-		if up == filepath.Dir(up) {
+		if root {
 			break
 		}
 	}
