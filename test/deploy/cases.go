@@ -83,6 +83,7 @@ func otherSpellings() []string {
 		`\\.\pipe\\csi-proxy-disk-v1`, `\\.\pipe\.\csi-proxy-disk-v1`, `\\.\pipe\x\..\csi-proxy-disk-v1`, `\\.\x\..\pipe\csi-proxy-disk-v1`, `\\.\.\pipe\csi-proxy-disk-v1`, `\\.\pipe\.`, `\\.\pipe\..`, `\\.\pipe\. `,
 		`\\.\pipe`, `\\.\pipe\`, `\\.\`, `\\.`, `\\?\`, `\\?`, `\??\`, `\??`, `\\`, `\\\`, `\\localhost`, `\\localhost\`, `\\localhost\\`, `\\?\UNC`, `\\?\UNC\localhost`, `\\?\UNC\localhost\`,
 		`\\.\GLOBALROOT`, `\\.\GLOBALROOT\Device`, `\\.\Global`, `\\.\Mup`, `\\\localhost\pipe\csi-proxy-disk-v1`, `\\?\\pipe\csi-proxy-disk-v1`,
+		`\\.\UNC\a\..\localhost\pipe\csi-proxy-disk-v1`, `\\localhost\..\pipe\csi-proxy-disk-v1`, `\\localhost\.\pipe\csi-proxy-disk-v1`, `\\localhost\ . \pipe\csi-proxy-disk-v1`,
 	}
 	for _, prefix := range []string{`\\?\`, `\??\`, `\\.\\`, `\\localhost\`, `\\?\UNC\localhost\`, `\\.\unc\[::1]\`, `\??\UNC\127.0.0.1\`} {
 		for _, root := range []string{`pipe`, `PIPE`, `IPC$`} {

@@ -66,7 +66,7 @@ backslashes:
 - name: odd
   expression: >-
     variables.paths.filter(p, p.matches(r'^\s*(\\\\|\\[?][?](\\|$))') && !p.matches(r'^\\\\[.]\\pipe\\[^\\]*[^\\.? ][^\\]*$') && (
-    !p.matches(r'^((\\\\[.?]|\\[?][?])\\([a-z]:|volume[{][0-9a-f-]+[}]|physicaldrive[0-9]+|harddiskvolume[0-9]+)|(\\\\|(\\\\[.?]|\\[?][?])\\unc\\)[^\\;?. ][^\\;?]*\\[^\\;?]+)(\\+[^\\]*[^\\.? ][^\\]*)*\\*$')
+    !p.matches(r'^((\\\\[.?]|\\[?][?])\\([a-z]:|volume[{][0-9a-f-]+[}]|physicaldrive[0-9]+|harddiskvolume[0-9]+)|(\\\\|(\\\\[.?]|\\[?][?])\\unc\\)[^\\;?. ][^\\;?]*\\[^\\;?]*[^\\;?. ][^\\;?]*)(\\+[^\\]*[^\\.? ][^\\]*)*\\*$')
     || p.matches(r'^(\\\\|(\\\\[.?]|\\[?][?])\\unc\\)[^\\]+\\(pipe|ipc[$])[.: ]*(\\|$)')))
 - name: ours
   expression: variables.named.filter(name, name.matches('^csi-proxy-(disk|filesystem|volume|smb|iscsi|system)-v[0-9][0-9a-z]*$'))
