@@ -99,7 +99,14 @@ func (o *op) allowInOwn(p winpath.Path, u intent) error {
 	if len(o.dirs) > 0 {
 		kubelet = o.dirs[len(o.dirs)-1]
 	}
-	if dir, own := winpath.OwnOf(*at, kubelet).Of(p, u == changing); own {
+	dir, own := winpath.OwnOf(*at, kubelet).Of(p, u == changing)
+	if own && len(o.dirs) > 0 { // the kubelet's directory may be a link into one of them
+		if _, err := o.dirNames(); err != nil {
+			return err
+		}
+		dir, own = winpath.OwnOf(*at, o.kubelet).Of(p, u == changing)
+	}
+	if own {
 		return o.denied(p, winpath.OwnDenied(dir))
 	}
 	return nil
@@ -181,10 +188,10 @@ func (o *op) dirNames() ([]winpath.Path, error) {
 	if o.resolved {
 		return o.names, nil
 	}
-	o.names = append(o.names, o.dirs...)
+	o.names, o.kubelet = append(o.names, o.dirs...), winpath.Path{}
 	unconfined := &op{ctx: o.ctx, n: o.n, kept: o.kept} // the administrator chose the directories
 	defer unconfined.closeRoot()
-	for _, d := range o.dirs {
+	for i, d := range o.dirs {
 		s, err := unconfined.walk(d, look, shareAll, plain, reading)
 		if err != nil {
 			if o.ctx.Err() != nil {
@@ -200,6 +207,9 @@ func (o *op) dirNames() ([]winpath.Path, error) {
 			}
 			if ok {
 				o.names = append(o.names, p.Join(s.rest...))
+				if kind == win32.VOLUME_NAME_DOS && i == len(o.dirs)-1 {
+					o.kubelet = p.Join(s.rest...)
+				}
 			}
 		}
 		unconfined.close(s.h)

@@ -99,6 +99,11 @@ func TestKubeletMayBeInOwnDirectory(t *testing.T) {
 	must(t, "link", winfs.Symlink(t.Context(), w.Node, dir+`\pods\a`, dir+`\pods\b`))
 	must(t, "remove", winfs.RemoveAll(t.Context(), w.Node, dir+`\pods\a`))
 	wantErr(t, "beside it", winfs.MkdirAll(t.Context(), w.Node, `C:\ProgramData\Kubernetes\a`), hosterr.ErrPermissionDenied)
+	w.plant(`C:\kubelet`, junction(dir), true)
+	w.WorkingDirs = []string{`C:\kubelet`}
+	must(t, "make a directory through a link", winfs.MkdirAll(t.Context(), w.Node, `C:\kubelet\pods\c`))
+	must(t, "remove it", winfs.RemoveAll(t.Context(), w.Node, `C:\kubelet\pods\c`))
+	wantErr(t, "beside the link's target", winfs.MkdirAll(t.Context(), w.Node, `C:\ProgramData\Kubernetes\a`), hosterr.ErrPermissionDenied)
 	w.WorkingDirs = []string{`C:\`} // as -kubelet-path=C:\
 	wantErr(t, "in Windows", winfs.MkdirAll(t.Context(), w.Node, `C:\Windows\a`), hosterr.ErrPermissionDenied)
 }

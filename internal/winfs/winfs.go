@@ -218,7 +218,8 @@ type op struct {
 	n         *node.Node
 	dirs      []winpath.Path // the working directories as configured
 	names     []winpath.Path // all names of the working directories, if resolved
-	resolved  bool           // names is valid
+	kubelet   winpath.Path   // the last of dirs, if resolved and if it can be opened
+	resolved  bool           // names and kubelet are valid
 	modified  bool           // the operation has changed something, so it must not be repeated
 	unmounted bool           // a mount point was removed; at most one is
 	waiting   time.Duration  // the rest of maxWaiting
