@@ -95,7 +95,7 @@ func (o *op) allowInOwn(p winpath.Path, u intent) error {
 		at = &dir
 		windows.Store(at)
 	}
-	var kubelet winpath.Path
+	kubelet := at.Root().Join("ProgramData", "Kubernetes") // no flag of a driver in process says where it is
 	if len(o.dirs) > 0 {
 		kubelet = o.dirs[len(o.dirs)-1]
 	}
