@@ -86,7 +86,7 @@ func (a *app) examineNode(ctx context.Context) []finding {
 func examineDirs(node *admin.DescribeResponse) (found []finding) {
 	for _, problem := range winpath.DirProblems(node.WorkingDirs) {
 		what, remedy, _ := strings.Cut(problem, "; ")
-		found = append(found, finding{resultProblem, "kubelet", what, remedy + " in -working-dir"})
+		found = append(found, finding{resultProblem, "kubelet", what, remedy + " in -working-dir or -kubelet-path"})
 	}
 	return found
 }

@@ -67,6 +67,9 @@ func TestExamineDirs(t *testing.T) {
 		`d:\ C:\Windows\Temp C:\var\lib\kubelet`:   {`problem working directory d:\ is a whole drive`, `problem working directory C:\Windows\Temp is in C:\Windows`},
 		`C:\ProgramData\csi E:\`:                   {`problem working directory E:\ is a whole drive`},
 		`C:\mnt C:\ProgramData\Kubernetes\kubelet`: nil,
+		`C:\mnt C:\ProgramData\Kubernetes`:         {`problem the kubelet's directory C:\ProgramData\Kubernetes is one of Windows or of the programs`},
+		`C:\mnt c:\windows\`:                       {`problem working directory c:\windows\ is in C:\Windows`},
+		`C:\mnt C:\Windows\kubelet`:                {`problem working directory C:\Windows\kubelet is in C:\Windows`},
 	} {
 		expectFindings(t, examineDirs(&admin.DescribeResponse{WorkingDirs: strings.Fields(dirs)}), want...)
 	}

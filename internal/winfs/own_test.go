@@ -109,6 +109,11 @@ func TestKubeletMayBeInOwnDirectory(t *testing.T) {
 	wantErr(t, "beside the link's target", winfs.MkdirAll(t.Context(), w.Node, `C:\ProgramData\Kubernetes\a`), hosterr.ErrPermissionDenied)
 	w.WorkingDirs = []string{`C:\`} // as -kubelet-path=C:\
 	wantErr(t, "in Windows", winfs.MkdirAll(t.Context(), w.Node, `C:\Windows\a`), hosterr.ErrPermissionDenied)
+	for _, kubelet := range []string{`C:\Windows`, `C:\Windows\System32`} {
+		w.WorkingDirs = []string{kubelet}
+		wantErr(t, "make in Windows", winfs.MkdirAll(t.Context(), w.Node, `C:\Windows\System32\a`), hosterr.ErrPermissionDenied)
+		wantErr(t, "remove in Windows", winfs.RemoveAll(t.Context(), w.Node, `C:\Windows\System32\a`), hosterr.ErrPermissionDenied)
+	}
 	w.WorkingDirs = nil // in process
 	must(t, "make a directory in process", winfs.MkdirAll(t.Context(), w.Node, dir+`\pods\d`))
 	must(t, "remove it", winfs.RemoveAll(t.Context(), w.Node, dir+`\pods\d`))

@@ -1,7 +1,5 @@
 package winpath
 
-import "slices"
-
 // Own are the directories of Windows and of the programs that run containers. Through
 // csi-proxy nothing is made, linked, mounted over or removed there, whatever its flags are.
 type Own struct {
@@ -38,7 +36,7 @@ var ownNames = []string{
 }
 
 // OwnOf returns the directories for a Windows in the directory windows. What lies below the
-// kubelet's directory is not among them, even if that is in one of them.
+// kubelet's directory is not among them, even if that is in one of them, other than windows.
 func OwnOf(windows, kubelet Path) Own {
 	own := Own{dirs: []Path{windows}, kubelet: kubelet}
 	for _, text := range ownNames {
@@ -52,13 +50,13 @@ func OwnOf(windows, kubelet Path) Own {
 // Of returns the directory that p is in, or with above also one that is in p. ok is false if
 // there is none.
 func (o Own) Of(p Path, above bool) (dir Path, ok bool) {
-	i := slices.IndexFunc(o.dirs, func(d Path) bool {
-		return p.Within(d) && !(o.kubelet.Within(d) && p.Within(o.kubelet)) || above && d.Within(p)
-	})
-	if i < 0 {
-		return Path{}, false
+	for i, d := range o.dirs {
+		kubelets := i > 0 && o.kubelet.Within(d) && p.Within(o.kubelet)
+		if p.Within(d) && !kubelets || above && d.Within(p) {
+			return d, true
+		}
 	}
-	return o.dirs[i], true
+	return Path{}, false
 }
 
 // OwnDenied says why nothing is changed in or at a path: dir is that of [Own.Of].
@@ -76,11 +74,13 @@ func DirProblems(dirs []string) (problems []string) {
 		if err != nil {
 			continue
 		}
-		own := OwnOf(windows, Path{})
-		switch dir, in := own.Of(p, false); {
+		last := i == len(dirs)-1
+		switch dir, in := OwnOf(windows, Path{}).Of(p, false); {
 		case p.IsRoot() && !p.IsUNC():
 			problems = append(problems, "working directory "+text+" is a whole drive: requests may remove everything on it but the directories of Windows and of the programs that run containers; name the directories that drivers use")
-		case in && i < len(dirs)-1:
+		case in && last && p.Equal(dir) && !dir.Equal(windows):
+			problems = append(problems, "the kubelet's directory "+text+" is one of Windows or of the programs that run containers: requests may change everything in it; name a directory that only the kubelet uses")
+		case in && (!last || dir.Equal(windows)):
 			problems = append(problems, "working directory "+text+" is in "+dir.String()+", where csi-proxy changes nothing; name another directory")
 		}
 	}
