@@ -67,7 +67,7 @@ func next(s state, o owner, u use, a smbapi.Answer) action {
 		return fail
 	case s == works && o == own:
 		return keep
-	case (s == works || s == silent) && o == foreign && u == others:
+	case (s == works || s == doubtful || s == silent) && o == foreign && u == others:
 		return deny
 	case a == smbapi.Unasked:
 		return ask

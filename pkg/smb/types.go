@@ -32,11 +32,13 @@
 //	doubtful, silent        ├─ ask ── accepted ── replace ──────┘
 //	broken, lost ───────────┘
 //	                           ask ── refused, no answer ─▶ fail: nothing is changed
-//	works or silent, another user, and another link uses it ─▶ fail: the mapping is another user's
+//	works, doubtful or silent, another user,
+//	  and another link uses it ─▶ fail: the mapping is another user's
 //	missing ─▶ fail
 //
 // So a mapping is replaced only after the server has accepted the new credentials, and not
-// while another user's works. Adopt keeps the mapping and its session: a new password of
+// while another user's works, or may work, for a link. Windows may say for a while that one
+// that works does not. Adopt keeps the mapping and its session: a new password of
 // the same user is the one that later requests are compared with. Links keep working when
 // a mapping is replaced; files that are open on it are closed.
 //
