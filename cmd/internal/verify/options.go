@@ -6,7 +6,6 @@ import (
 	"io"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -18,7 +17,6 @@ type options struct {
 	World           string // of the simulated node
 	OnThisNode      bool
 	MachineSettings bool
-	ContainerWait   time.Duration // for a client of the question about callers
 	BeforeReboot    bool
 	AfterReboot     bool
 	State           string // directory of what the next run has to find
@@ -45,7 +43,6 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.StringVar(&o.World, "world", "", "with -simulated: the `name` of the simulated node's world (strict, kind)")
 	f.BoolVar(&o.OnThisNode, "on-this-node", false, "run although a kubelet or a CSI Proxy runs on this machine")
 	f.BoolVar(&o.MachineSettings, "machine-settings", false, "also change settings of the machine: automatic mounting, services, a local account and a share. Each is put back")
-	f.DurationVar(&o.ContainerWait, "container-wait", 0, "`time` to wait for a container that mounts \\\\.\\pipe\\csi-proxy-verify-caller and opens it, for the question \"caller\"; default: not asked")
 	f.BoolVar(&o.BeforeReboot, "before-reboot", false, "prepare the questions about a restart of Windows, and leave what they need: restart, and run with -after-reboot")
 	f.BoolVar(&o.AfterReboot, "after-reboot", false, "ask them, and remove what was left")
 	f.StringVar(&o.State, "state", "", "`directory` of what the next run has to find (default %ProgramData%\\csi-proxy-verify)")

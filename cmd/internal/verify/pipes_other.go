@@ -8,4 +8,3 @@ func pipeWithOldClient(*place) string { return "" }
 func rightsOfClient(*place) string    { return "" }
 func addedInstance(*place) string     { return "" }
 func ownSecondInstance(*place) string { return "" }
-func caller(*place) string            { return "" }

@@ -3,9 +3,6 @@ package verify
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"net"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -115,61 +112,4 @@ func pipeWithOldClient(p *place) string {
 	}
 	p.need(windows.CloseHandle(second))
 	return "yes"
-}
-
-// callerPipe is the pipe of the question about callers. A container needs its name before it starts.
-const callerPipe = `\\.\pipe\csi-proxy-verify-caller`
-
-// caller asks what Windows says about the client of a pipe: a process of this machine, and with
-// -container-wait one in a container that mounts the pipe. csi-proxy limits callers by process.
-func caller(p *place) string {
-	l, err := pipes.ListenAt(callerPipe)
-	p.need(err)
-	defer l.Close()
-	accepted := make(chan net.Conn)
-	go func() { // ends with the listener
-		defer close(accepted)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			accepted <- c
-		}
-	}()
-	own, err := pipe.Dial(p.Context(), callerPipe)
-	p.need(err)
-	defer own.Close()
-	var session uint32
-	p.need(windows.ProcessIdToSessionId(windows.GetCurrentProcessId(), &session))
-	answer := fmt.Sprintf("this process, which is %d in session %d: %s", windows.GetCurrentProcessId(), session, clientIs(<-accepted))
-	if p.o.ContainerWait == 0 {
-		return answer + "; a container was not asked (-container-wait)"
-	}
-	select {
-	case c := <-accepted:
-		return answer + "; a client in a container: " + clientIs(c)
-	case <-time.After(p.o.ContainerWait):
-		return answer + "; no container connected within " + p.o.ContainerWait.String()
-	}
-}
-
-// clientIs says which process and session Windows gives for the client of a connection, and closes
-// the connection.
-func clientIs(c net.Conn) string {
-	defer c.Close()
-	process := "no process"
-	if pid, ok := pipes.ClientOf(c); ok {
-		process = fmt.Sprintf("process %d (%s)", pid, pipes.ProgramOf(pid))
-	}
-	h, ok := c.(interface{ Fd() uintptr })
-	if !ok {
-		return process + ", and no handle to ask for its session"
-	}
-	var session uint32
-	ask := windows.NewLazySystemDLL("kernel32.dll").NewProc("GetNamedPipeClientSessionId")
-	if done, _, err := ask.Call(h.Fd(), uintptr(unsafe.Pointer(&session))); done == 0 {
-		return fmt.Sprintf("%s, and no session: %v", process, err)
-	}
-	return fmt.Sprintf("%s, session %d", process, session)
 }

@@ -203,12 +203,6 @@ func questions() []question {
 			does: "makes a pipe of its own, connects to it, closes the server's end, and makes it again as its first instance",
 			ask:  pipeWithOldClient,
 		},
-		{
-			name: "caller", contract: "pipes.md#callers", pipes: true,
-			asks: "Which process and session does Windows give for a client, on the machine and in a container?",
-			does: "makes the pipe csi-proxy-verify-caller, connects to it, and with -container-wait waits for a container that mounts it",
-			ask:  caller,
-		},
 	}
 }
 
