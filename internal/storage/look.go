@@ -32,7 +32,7 @@ import (
 //   - blocks of 4 KiB elsewhere in which [Kinds] keep their marks, or copies of them;
 //   - 4 KiB at 64 evenly spread places, because content without a mark fills more than that.
 //
-// Places are bytes of the disk, whoever asks. The scope of a look limits it to a part of the
+// Places are bytes of the disk for every caller. The scope of a look limits it to a part of the
 // disk: it reads the places of all holders that are in the scope. It makes at most [maxReads]
 // reads for a holder, of at most 4 MiB together.
 //

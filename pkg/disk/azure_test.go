@@ -120,7 +120,7 @@ func TestDisksThatAreNeverMeantAreNotListed(t *testing.T) {
 	}
 }
 
-// Whoever has the number of the temporary disk cannot use it, with any flags.
+// A caller that has the number of the temporary disk cannot use it, with any flags.
 func TestTemporaryDiskIsNotUsed(t *testing.T) {
 	f := fixtureOf(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem, Size: 64 * gib}, temporary(), azure(1, 1, nodespec.Disk{})}})
 	f.Node.FormatExisting, f.Node.DiskContent, f.Node.AllDiskLocations = true, rules.DiskContentUnknown, true

@@ -1374,7 +1374,7 @@ func worlds(t *testing.T, test func(t *testing.T, w nodespec.Windows)) {
 }
 
 // After a restart, while a share is in use: no wrong password gets a link, and every right one
-// does, whoever else came first with a valid account of the server.
+// does, no matter which other driver came first with a valid account of the server.
 func TestRestartWhileAShareIsInUse(t *testing.T) {
 	worlds(t, func(t *testing.T, w nodespec.Windows) {
 		f := beginOn(t, nodespec.Config{Windows: w})

@@ -62,7 +62,7 @@ func TestForeignContentIsKept(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			base, absent := c.base(t)
 			if absent != "" {
-				t.Skipf("a program is missing: %s", absent)
+				t.Skipf("a program is missing, which make test installs as root on Debian: %s", absent)
 			}
 			judge(t, c.class, c.name, contentSize, base)
 		})

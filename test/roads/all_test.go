@@ -16,7 +16,7 @@ func (w world) fits(d driver) bool { return d.volume == nil && w.shares || d.vol
 // response lost once, and in the wrong order.
 func TestRoads(t *testing.T) {
 	if testing.Short() {
-		t.Skip("about 400 roads: run without -short")
+		t.Skip("about 400 roads take too long with -short; make test runs them")
 	}
 	var alone sync.Map // results of roads, by driver, way and world
 	t.Run("roads", func(t *testing.T) {

@@ -2,7 +2,7 @@
 //
 // Any container that has a pipe can call as often as it likes, and can misbehave. What callers
 // share on a pipe has places: its connections, the calls that have begun, the streams. When all
-// places are taken, a new one takes that of the process that has most. So whoever takes much
+// places are taken, a new one takes that of the process that has most. So a process that takes much
 // loses first, and to itself, and a driver with a connection or two never loses to a process
 // with many. Among processes with equally many, a connection that has no call makes room, the
 // idlest first: its client is sent away as HTTP/2 intends, and connects again with its next call.

@@ -118,7 +118,7 @@ func (p *Pipe) Accept() (net.Conn, error) {
 	}
 }
 
-// admit reports whether c may stay. Whoever loses its connection, the reason is in the log
+// admit reports whether c may stay. The log has the reason why another one was closed
 // when the client notices.
 func (p *Pipe) admit(c *Conn) bool {
 	p.mu.Lock()
