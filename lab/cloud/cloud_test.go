@@ -124,6 +124,11 @@ func TestPresetsAreFound(t *testing.T) {
 					second, context = volume, p
 				}
 			}
+			if name == "azure" { // Windows has the temporary disk's volume since it started
+				if err := n.AwaitDisk(3); err != nil {
+					t.Fatal(err)
+				}
+			}
 			found := number(t, n, func(_ uint32, id *disk.DiskIDs, at *disk.DiskLocation) bool { return is(second, context, id, at) })
 			want := uint32(4) // 0, 1 and 2 are the node's own
 			if name == "azure" {

@@ -127,7 +127,7 @@ func (l *log) String() string {
 
 // auditLine matches a line of the audit log of a caller that is known: its process, and
 // what does not change from run to run.
-var auditLine = regexp.MustCompile(`(?m)^I.*\] "Audit" id=\d+ caller=(\d+) program=".+" (pipe=.*) took=".*"$`)
+var auditLine = regexp.MustCompile(`(?m)^I.*\] "Audit" id=\d+ caller=(\d+) program=".+" (pipe=.*) took="[^"]*" changed=(?:true|false)$`)
 
 // Audit returns the lines of the audit log about the calls of this process, from the name
 // of the pipe to the result.

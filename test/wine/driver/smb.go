@@ -22,6 +22,10 @@ const (
 // of them must continue.
 const usesAtOnce = 2
 
+// persistentGlobal is the flags of a mapping that is for all sessions and outlives a restart
+// (lmuse.h: CREATE_GLOBAL_MAPPING, CREATE_PERSIST_MAPPING).
+const persistentGlobal = 0x100 | 0x20
+
 // Mapping is the arguments of a mapping through netapi32.dll.
 type Mapping struct {
 	Remote, User, Domain, Password string
@@ -94,6 +98,7 @@ func (s *Server) useAdd(a *arguments) error {
 	local := a.text()
 	m := Mapping{Remote: a.text(), Password: a.text(), User: a.text(), Domain: a.text(), Flags: a.number()}
 	a.refuse(local != "", "the mapping has a drive letter")
+	a.refuse(m.Flags&persistentGlobal != persistentGlobal, "the mapping is not a persistent global one")
 	if a.err != nil {
 		return a.err
 	}
@@ -107,7 +112,7 @@ func (s *Server) useAdd(a *arguments) error {
 	if sessionOnly {
 		return nil
 	}
-	return s.api.UseAdd(win32.NewUse{Remote: m.Remote, User: m.User, Domain: m.Domain, Password: win32.NewSecret(m.Password), Flags: m.Flags})
+	return s.api.UseAdd(win32.NewUse{Remote: m.Remote, User: m.User, Domain: m.Domain, Password: win32.NewSecret(m.Password), Flags: m.Flags &^ persistentGlobal})
 }
 
 // useInfos returns USE_INFO_2 structures, followed by their strings.

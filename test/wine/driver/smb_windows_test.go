@@ -48,7 +48,7 @@ func TestGlobalMappings(t *testing.T) {
 	}
 	given := h.server.Mappings()
 	if len(given) != 6 || given[0].Password != "wrong" ||
-		given[5] != (Mapping{`\\nas\five`, "ann", "CORP", "pässword", win32.REQUIRE_CONNECTION_PRIVACY}) {
+		given[5] != (Mapping{`\\nas\five`, "ann", "CORP", "pässword", win32.REQUIRE_CONNECTION_PRIVACY | persistentGlobal}) {
 		t.Errorf("netapi32.dll got %+v", given)
 	}
 	if err := h.bare.UseDel(`\\nas\two`, win32.USE_LOTS_OF_FORCE); err != nil {
