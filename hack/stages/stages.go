@@ -344,8 +344,9 @@ func raceTests(ctx context.Context, r *report) error {
 		r.skip("all", "the race detector needs gcc")
 		return nil
 	}
-	// The contract runs through pipes only, which is the same code and more.
-	skip := strings.Join([]string{"^TestInProcess$", "^TestRehearsal$", "^TestScripts$/" + oneAfterAnother}, "|")
+	// The contract runs through pipes only, which is the same code and more. The race detector
+	// takes memory for each connection.
+	skip := strings.Join([]string{"^TestMemoryOfConnections$", "^TestInProcess$", "^TestRehearsal$", "^TestScripts$/" + oneAfterAnother}, "|")
 	return r.goTest(ctx, ".", []string{"CGO_ENABLED=1"}, "-race", "-vet=off", quick, "-skip", skip, "./internal/...", "./pkg/...", "./client/...",
 		"./cmd/csi-proxy/...", "./cmd/csi-proxy-sim/...", "./cmd/csi-proxyctl/...", "./cmd/internal/...")
 }

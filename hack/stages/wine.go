@@ -138,8 +138,8 @@ func wineTests(ctx context.Context, r *report) error {
 		w.test(ctx, "test", driver, "-run", "WithDriver$", "./wine"))
 	race := []string{"CGO_ENABLED=1", "CC=" + mingw}
 	return errors.Join(append(errs,
-		// TestThousandCalls measures memory, and the race detector takes some for each call.
-		w.test(ctx, ".", race, "-race", quick, "-skip", "^TestThousandCalls$", "./internal/win32/native/...", "./internal/apiserver/..."),
+		// These measure memory, and the race detector takes some for each call and connection.
+		w.test(ctx, ".", race, "-race", quick, "-skip", "^Test(ThousandCalls|MemoryOfConnections)$", "./internal/win32/native/...", "./internal/apiserver/..."),
 		w.test(ctx, "client", race, "-race", "./pipe", "./transport"))...)
 }
 
