@@ -25,13 +25,6 @@ import (
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 )
 
-// The results of a check.
-const (
-	resultOK      = "ok"
-	resultNote    = "note"    // may be intended
-	resultProblem = "problem" // should be fixed
-)
-
 // finding is a result of a check.
 type finding struct {
 	Result string `json:"result"`
@@ -42,9 +35,6 @@ type finding struct {
 
 // serviceName is the name of the Windows service.
 const serviceName = "csiproxy"
-
-// errFindings is the error of doctor if it found problems; they have been printed.
-var errFindings = errors.New("problems were found")
 
 func (a *app) doctorCommand() *cobra.Command {
 	kubelet := `C:\var\lib\kubelet`
@@ -74,7 +64,8 @@ It makes a health check of each pipe and some ten calls, however many disks ther
 reads a few MiB of at most eight disks without a volume. It does not contact SMB servers or
 iSCSI targets.
 
-The exit code is 3 if there are problems, and 0 if there are none or only notes.`,
+The exit code is 3 if there are problems, 1 if there are none and something is unknown,
+because it could not be checked, and 0 otherwise.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.examine(c.Context(), kubelet) },
 	}
@@ -106,10 +97,13 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 	if err := a.printFindings(found); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(found, func(f finding) bool { return f.Result == resultProblem }) {
-		return &failure{err: errFindings}
+	worst := resultOK
+	for _, f := range found {
+		if worse(f.Result, worst) {
+			worst = f.Result
+		}
 	}
-	return nil
+	return failureOf(worst)
 }
 
 // grouped puts the findings of a check together.
@@ -164,7 +158,7 @@ func (a *app) printFindings(found []finding) error {
 // checkFailed returns the finding for a check that could not be made.
 func checkFailed(check string, err error) []finding {
 	text, hint := explain(err)
-	return []finding{{resultProblem, check, "check failed: " + text, hint}}
+	return []finding{{resultUnknown, check, "not checked: " + text, cmp.Or(hint, "csi-proxyctl calls shows what csi-proxy does now; its log has the reason")}}
 }
 
 // examinePipes checks which pipes respond. A csi-proxy of the same release as this command
@@ -305,7 +299,7 @@ func (a *app) examineDisksOnly(ctx context.Context) []finding {
 		}
 		all = append(all, d)
 	}
-	if found := examineDisks(all, serials); found != nil {
+	if found := examineDisks(&admin.DescribeResponse{Disks: all, VolumesError: "not asked"}, serials); found != nil {
 		return found
 	}
 	text := plural(len(disks), "1 disk, online and writable", "%d disks, all online and writable")

@@ -12,6 +12,7 @@ import (
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
 
@@ -31,8 +32,8 @@ const (
 // examineNode checks disks, volumes, links and calls, from a single description by csi-proxy.
 // Without the pipe of administrators, it makes the checks that are possible.
 func (a *app) examineNode(ctx context.Context) []finding {
-	calls, err := a.inFlight(ctx)
-	found := examineCalls(calls)
+	flying, err := a.inFlight(ctx)
+	found := examineCalls(flying)
 	if err != nil {
 		found = checkFailed("calls", err)
 	}
@@ -60,8 +61,13 @@ func (a *app) examineNode(ctx context.Context) []finding {
 	for n, id := range ids.GetDiskIDs() {
 		serials[n] = id.SerialNumber
 	}
-	disks := examineDisks(node.Disks, serials)
-	disks = append(disks, a.examineContent(ctx, node, serials, calls)...)
+	last, err := a.lastFailed(ctx)
+	if err != nil {
+		found = append(found, checkFailed("calls", err)...)
+	}
+	found = append(found, examineFailed(recent(node, flying, last), node.Links)...)
+	disks := examineDisks(node, serials)
+	disks = append(disks, a.examineContent(ctx, node, serials, flying)...)
 	if node.DisksError != "" {
 		disks = append(disks, notListed("disks", node.DisksError)...)
 	}
@@ -107,17 +113,17 @@ func nameOfDisk(n uint32, serials map[uint32]string) string {
 }
 
 // examineDisks finds disks that are not usable for volumes.
-func examineDisks(disks []*admin.Disk, serials map[uint32]string) []finding {
+func examineDisks(node *admin.DescribeResponse, serials map[uint32]string) []finding {
 	var found []finding
-	for i, d := range disks {
+	for i, d := range node.Disks {
 		what := nameOfDisk(d.Number, serials)
-		for _, o := range disks[:i] {
+		for _, o := range node.Disks[:i] {
 			if d.Identity != "" && d.Identity == o.Identity && d.OfflineReason != redundantPath && o.OfflineReason != redundantPath {
 				found = append(found, finding{resultProblem, "disks", fmt.Sprintf("%s and %s have the same identity (%s)", nameOfDisk(o.Number, serials), what, d.Identity),
-					"one is a copy of the other; detach it, or take it online with SetDiskState, and Windows then gives it an identity of its own"})
+					"one is a copy of the other; take the one that is offline online with SetDiskState, and Windows then gives it an identity of its own; or detach it, if no pod needs it"})
 			}
 		}
-		if cause, remedy := diskTrouble(d, disks, what); cause != "" {
+		if cause, remedy := diskTrouble(node, d, what); cause != "" {
 			found = append(found, finding{resultProblem, "disks", cause, remedy})
 		}
 	}
@@ -126,7 +132,7 @@ func examineDisks(disks []*admin.Disk, serials map[uint32]string) []finding {
 
 // examineContent finds disks without a volume that csi-proxy would not partition, because they
 // have content. It leaves out disks that a call is using, because it would have to wait for them.
-func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, serials map[uint32]string, calls []*admin.Call) []finding {
+func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, serials map[uint32]string, flying []*admin.Call) []finding {
 	ctx, cancel := a.withShortLimit(ctx, openLimit)
 	defer cancel()
 	var found []finding
@@ -142,7 +148,7 @@ func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, 
 				matches = append(matches, func(f field) bool { return samePath(f.value, v.Id) })
 			}
 		}
-		busy := slices.ContainsFunc(calls, func(c *admin.Call) bool {
+		busy := slices.ContainsFunc(flying, func(c *admin.Call) bool {
 			return slices.ContainsFunc(matches, func(match func(field) bool) bool { return slices.ContainsFunc(fieldsOf(c.Target), match) })
 		})
 		if d.Error != "" || !d.Online || used || busy {
@@ -154,7 +160,7 @@ func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, 
 		}
 		content, err := a.inspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: d.Number, ContentOnly: true})
 		if err != nil {
-			found = append(found, finding{resultNote, "disks", fmt.Sprintf("the content of %s is not known: %s", nameOfDisk(d.Number, serials), brief(err)), ""})
+			found = append(found, finding{resultUnknown, "disks", fmt.Sprintf("the content of %s is not known: %s", nameOfDisk(d.Number, serials), brief(err)), "csi-proxyctl calls --failed -o yaml shows which calls of Windows failed"})
 			continue
 		}
 		if cause, remedy := foreignTrouble(d, hasVolumes, content, nameOfDisk(d.Number, serials)); cause != "" {
@@ -172,17 +178,21 @@ func examineVolumes(a *app, node *admin.DescribeResponse) []finding {
 	const check = "volumes"
 	var found []finding
 	mounted := 0
+	if allSilent(node) {
+		cause, remedy := volumeTrouble(a, node, node.Volumes[0])
+		return []finding{{resultProblem, check, cause, remedy}}
+	}
 	for _, v := range node.Volumes {
 		if len(v.MountedAt) == 0 {
 			if v.Error != "" { // it may be mounted
-				cause, remedy := volumeTrouble(a, v)
+				cause, remedy := volumeTrouble(a, node, v)
 				found = append(found, finding{resultProblem, check, cause, remedy})
 			}
 			continue
 		}
 		mounted++
 		at := v.MountedAt[0]
-		if cause, remedy := volumeTrouble(a, v); cause != "" {
+		if cause, remedy := volumeTrouble(a, node, v); cause != "" {
 			found = append(found, finding{resultProblem, check, fmt.Sprintf("at %s, %s", at, cause), remedy})
 			continue
 		}
@@ -236,7 +246,7 @@ func examineTargets(node *admin.DescribeResponse, linksBroken bool) []finding {
 		return found
 	}
 	if linksBroken || node.VolumesError != "" || slices.ContainsFunc(node.Volumes, silentVolume) {
-		return []finding{{resultNote, check, "which iSCSI targets have no mounted volume is unknown, because a volume does not answer, or a link of the kubelet leads nowhere", "solve the problems above first"}}
+		return []finding{{resultUnknown, check, "which iSCSI targets have no mounted volume is unknown, because a volume does not answer, or a link of the kubelet leads nowhere", "solve the problems above first"}}
 	}
 	for _, t := range targets {
 		slices.Sort(t.disks)
@@ -357,7 +367,7 @@ func examineLinks(node *admin.DescribeResponse) []finding {
 }
 
 // examineCalls finds calls that hang, and pipes at which calls wait for others to end.
-func examineCalls(calls []*admin.Call) []finding {
+func examineCalls(flying []*admin.Call) []finding {
 	const check = "calls"
 	type load struct {
 		running, queued int
@@ -368,7 +378,7 @@ func examineCalls(calls []*admin.Call) []finding {
 	loads := map[string]*load{}
 	var pipes []string
 	hung := 0
-	for _, c := range calls {
+	for _, c := range flying {
 		l := loads[c.Pipe]
 		if l == nil {
 			l = &load{by: map[uint32]int{}, program: map[uint32]string{}}
@@ -409,7 +419,32 @@ func examineCalls(calls []*admin.Call) []finding {
 			"csi-proxyctl calls shows what the running ones do; if none hangs, the driver repeats calls too often: see its log"})
 	}
 	if len(found) == 0 {
-		return []finding{{resultOK, check, fmt.Sprintf("%d in flight, none hangs", len(calls)), ""}}
+		return []finding{{resultOK, check, fmt.Sprintf("%d in flight, none hangs", len(flying)), ""}}
+	}
+	return found
+}
+
+// examineFailed finds calls that failed and have not been overcome: each that could not undo
+// something because a program uses it, and the number of the others.
+func examineFailed(failed []*admin.FailedCall, links []*admin.Way) (found []finding) {
+	var others []*admin.FailedCall
+	for _, f := range failed {
+		cause, remedy := heldTrouble(f, links)
+		switch {
+		case cause != "":
+			found = append(found, finding{resultProblem, "calls", cause, remedy})
+		case calls.Changes(f.Call.GetMethod()) || slices.Contains([]string{"Internal", "Unavailable", "DeadlineExceeded"}, f.Code):
+			others = append(others, f)
+		}
+	}
+	if len(others) > 0 {
+		times := uint32(0)
+		for _, f := range others {
+			times += f.Times
+		}
+		found = append(found, finding{resultNote, "calls", fmt.Sprintf("%s, and no later one succeeded instead; the last is %s: %s",
+			plural(int(times), "1 call failed within 10 minutes", "%d calls failed within 10 minutes"), others[0].Call.GetMethod(), others[0].Error),
+			"csi-proxyctl calls --failed -o yaml shows them, and which calls of Windows failed in them"})
 	}
 	return found
 }

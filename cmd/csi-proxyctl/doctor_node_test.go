@@ -121,13 +121,13 @@ func TestExamineTargets(t *testing.T) {
 	expectFindings(t, examineTargets(node, false),
 		"note iSCSI target iqn.2003-01.org.example:left is connected, and no volume on its disks 4, 5 is mounted",
 		"note iSCSI target iqn.2003-01.org.example:empty is connected and has no disks")
-	expectFindings(t, examineTargets(node, true), "note which iSCSI targets have no mounted volume is unknown")
+	expectFindings(t, examineTargets(node, true), "unknown which iSCSI targets have no mounted volume is unknown")
 	node.Disks = []*admin.Disk{{Number: 4, Online: true}, {Number: 5, Partitions: []*admin.Partition{{Number: 1}}}}
 	expectFindings(t, examineTargets(node, false), "note iSCSI target iqn.2003-01.org.example:empty")
 	node.Disks, node.Volumes[0].Error = nil, "its mount points are unknown"
 	expectFindings(t, examineTargets(node, false), "note iSCSI target iqn.2003-01.org.example:empty")
 	node.Volumes = append(node.Volumes, &admin.Volume{Id: "V", Error: "no answer"})
-	expectFindings(t, examineTargets(node, false), "note which iSCSI targets have no mounted volume is unknown")
+	expectFindings(t, examineTargets(node, false), "unknown which iSCSI targets have no mounted volume is unknown")
 	node.Sessions = []*admin.Session{{Target: "iqn.2003-01.org.example:away", Portals: []string{"10.0.0.1:3260"}, Error: "no connection"}}
 	expectFindings(t, examineTargets(node, false), "problem the disks of iSCSI target iqn.2003-01.org.example:away are unknown: no connection")
 	hostile := &admin.DescribeResponse{Sessions: []*admin.Session{{Target: "iqn.2003-01.org.example:x", Portals: []string{"x; Remove-Item \x1b[31m:3260"}}}}

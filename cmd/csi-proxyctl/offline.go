@@ -34,7 +34,7 @@ func whyOffline(d *admin.Disk, all []*admin.Disk) offline {
 		})
 		if twin >= 0 && d.OfflineReason == "" { // it may be another path to the same device
 			return offline{fmt.Sprintf("it has the same identity as disk %d", all[twin].Number), ", so it is a copy of that disk, or another path to it",
-				fmt.Sprintf("run on the node: Get-Disk -Number %d | Select-Object OfflineReason; if that is Redundant Path, do not bring it online; otherwise detach the one that is not needed, or run: ", d.Number) + online}
+				fmt.Sprintf("run on the node: Get-Disk -Number %d | Select-Object OfflineReason; if that is Redundant Path, do not bring it online; otherwise detach this disk if no pod needs it, or run: ", d.Number) + online}
 		}
 		if twin >= 0 {
 			return isCopy(d, fmt.Sprintf("it has the same identity as disk %d", all[twin].Number), online)
@@ -80,5 +80,5 @@ func isCopy(d *admin.Disk, reason, online string) offline {
 	if d.ReadOnly { // Windows cannot write the new identity
 		online = fmt.Sprintf("Set-Disk -Number %d -IsReadOnly $false; ", d.Number) + online
 	}
-	return offline{reason, ", so one is a copy of the other", "detach the one that is not needed; or run: " + online + "; Windows then gives it an identity of its own"}
+	return offline{reason, ", so one is a copy of the other", "detach this disk if no pod needs it; or run: " + online + "; Windows then gives it an identity of its own"}
 }

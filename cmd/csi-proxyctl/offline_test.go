@@ -27,14 +27,14 @@ func TestWhyOffline(t *testing.T) {
 	} {
 		d := &admin.Disk{Number: 2, Identity: "0x1234", OfflineReason: c.reason, ReadOnly: c.reason == "Collision"}
 		other := &admin.Disk{Number: 1, Identity: "0x1234", Online: true}
-		cause, remedy := diskTrouble(d, []*admin.Disk{d}, "disk 2")
+		cause, remedy := diskTrouble(&admin.DescribeResponse{Disks: []*admin.Disk{d}}, d, "disk 2")
 		if want := "disk 2 is offline: " + c.alone; cause != want || !strings.Contains("; "+remedy, c.remedy) {
 			t.Errorf("%q: %q, remedy %q, want %q and %q", c.reason, cause, remedy, want, c.remedy)
 		}
 		if c.beside == "" {
 			c.beside = c.alone
 		}
-		cause, remedy = diskTrouble(d, []*admin.Disk{other, d}, "disk 2")
+		cause, remedy = diskTrouble(&admin.DescribeResponse{Disks: []*admin.Disk{other, d}}, d, "disk 2")
 		if want := "disk 2 is offline: " + c.beside; cause != want || remedy == "" {
 			t.Errorf("%q beside its twin: %q, remedy %q, want %q", c.reason, cause, remedy, want)
 		}
@@ -45,7 +45,7 @@ func TestWhyOffline(t *testing.T) {
 			if strings.Contains(remedy, "is_online=true") {
 				t.Errorf("%q: the remedy brings it online: %q", c.reason, remedy)
 			}
-			expectFindings(t, examineDisks([]*admin.Disk{other, d}, nil), "problem another path")
+			expectFindings(t, examineDisks(&admin.DescribeResponse{Disks: []*admin.Disk{other, d}}, nil), "problem another path")
 		}
 	}
 	if got := offlineReason(&admin.Disk{Online: true, OfflineReason: "Policy"}, nil); got != "" {

@@ -66,6 +66,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOK
 	case errors.Is(err, errFindings):
 		return exitFindings
+	case errors.Is(err, errUnknown):
+		return exitFailure
 	case ctx.Err() != nil:
 		a.note("interrupted")
 		return exitInterrupted
@@ -86,8 +88,8 @@ func (a *app) command() *cobra.Command {
 		Long: `Show what the CSI Proxy of this node serves, call any method of any version of
 its API, and find problems of the node.
 
-Exit codes: 0 success, 1 failed or incomplete, 2 wrong usage, 3 doctor or why
-found problems, 130 interrupted.`,
+Exit codes: 0 success, 1 failed, incomplete or unknown, 2 wrong usage, 3 doctor or
+why found problems, 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {

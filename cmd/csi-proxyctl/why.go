@@ -24,6 +24,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -39,7 +40,8 @@ takes the ID of a volume, the number or serial number of a disk, the name of a p
 name or the volume handle of a persistent volume, the UID of a pod, and the text of an
 event that kubectl describe prints: it looks for one of them there. It changes nothing.
 
-It uses the pipe of administrators. The exit code is 3 if something is wrong.`,
+It uses the pipe of administrators. The exit code is 3 if something is wrong, and 1 if
+that is unknown.`,
 		Example: `  csi-proxyctl why 'C:\var\lib\kubelet\plugins\kubernetes.io\csi\v1\globalmount'
   csi-proxyctl why pvc-8f2c
   csi-proxyctl why 2
@@ -59,10 +61,7 @@ It uses the pipe of administrators. The exit code is 3 if something is wrong.`,
 			if err := a.printWhy(out); err != nil {
 				return err
 			}
-			if out.Result == resultProblem {
-				return &failure{err: errFindings}
-			}
-			return nil
+			return failureOf(out.Result)
 		},
 	})
 }
@@ -96,7 +95,7 @@ func (a *app) printWhy(e explanation) error {
 	return a.line("%-7s  > %s", "", e.Remedy)
 }
 
-// inquiry collects an explanation. Its first cause stays, unless it is a note and a problem follows.
+// inquiry collects an explanation. Its first cause stays, unless a worse one follows.
 type inquiry struct {
 	a      *app
 	text   string // what is asked about
@@ -104,6 +103,7 @@ type inquiry struct {
 	ids    map[uint32]*diskv1.DiskIDs
 	calls  []*admin.Call
 	failed []*admin.FailedCall // recently, the last one first
+	seen   []*admin.FailedCall // those of failed that are about what is explained
 	// unmade is the path at which a pod does not have its volume yet, if the staging path is
 	// explained instead.
 	unmade string
@@ -121,7 +121,7 @@ func (q *inquiry) step(kind, format string, args ...any) {
 }
 
 func (q *inquiry) conclude(result, cause, remedy string) {
-	if q.Result == "" || q.Result == resultNote && result == resultProblem {
+	if q.Result == "" || worse(result, q.Result) {
 		q.Result, q.Cause, q.Remedy = result, cause, remedy
 	}
 }
@@ -164,8 +164,7 @@ func (a *app) why(ctx context.Context, text string) (explanation, error) {
 	switch s.kind {
 	case aPath:
 		q.path(ctx, s.text)
-		if q.unmade != "" && q.Result == resultOK {
-			q.Result = ""
+		if q.unmade != "" && !worse(q.Result, resultNote) {
 			q.blameFailed(q.checkCalls(q.unmade))
 			q.blame(q.unmade+" does not exist, although the volume is staged", "the driver has not published it to the pod: see the driver's log")
 		}
@@ -176,6 +175,7 @@ func (a *app) why(ctx context.Context, text string) (explanation, error) {
 		q.diskAndVolumes(ctx, s.disk)
 	}
 	q.blameQuoted()
+	q.blameHeld(ctx)
 	return q.explanation, nil
 }
 
@@ -197,9 +197,6 @@ func (q *inquiry) otherVolumes(ctx context.Context) {
 		}
 		for _, s := range other.Steps {
 			q.step(s.Kind, "%s", s.What)
-		}
-		if q.Result == resultOK {
-			q.Result = ""
 		}
 		q.conclude(other.Result, other.Cause, other.Remedy)
 	}
@@ -237,7 +234,7 @@ func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err 
 		return err
 	}
 	last, err := q.a.lastFailed(ctx)
-	q.failed = q.recent(last)
+	q.failed = recent(q.node, q.calls, last)
 	return err
 }
 
@@ -363,56 +360,128 @@ func (q *inquiry) examined(found []finding) {
 }
 
 // named finds what a name stands for: the serial number or identifier of a disk, what the
-// kubelet publishes or stages, or a part of the path of a mount point or of a link to a share.
+// kubelet publishes or stages, or a directory on the path of a mount point or of a link to a
+// share. A part of a name is not the name: pvc-1 is another volume than pvc-10.
 func (q *inquiry) named(ctx context.Context, name string) subject {
+	var disks []uint32
 	for _, n := range slices.Sorted(maps.Keys(q.ids)) {
 		if id := q.ids[n]; name == id.SerialNumber || name == id.Page83 {
-			return subject{kind: aDisk, disk: n}
+			disks = append(disks, n)
 		}
 	}
-	if q.node.Way != nil {
+	switch {
+	case len(disks) > 1:
+		q.twins(name, disks)
+		return subject{}
+	case len(disks) == 1:
+		return subject{kind: aDisk, disk: disks[0]}
+	case q.node.Way != nil:
 		return subject{kind: aPath, text: q.node.Way.Path}
 	}
-	var at []string
-	for _, v := range q.node.Volumes {
-		at = append(at, v.MountedAt...)
-	}
-	if mappings, err := q.a.smbMappings(ctx); err == nil {
-		for _, m := range mappings {
-			at = append(at, m.UsedBy...)
-		}
+	at, unlisted := []string{}, q.node.LinksError
+	if unlisted == "" {
+		at, unlisted = q.places(ctx)
 	}
 	for _, path := range at {
-		if strings.Contains(strings.ToLower(path), strings.ToLower(name)) {
+		if slices.ContainsFunc(strings.Split(path, `\`), func(dir string) bool { return strings.EqualFold(dir, name) }) {
 			return subject{kind: aPath, text: path}
 		}
 	}
-	if why := q.node.LinksError; why != "" {
-		q.blame(fmt.Sprintf("csi-proxy cannot look for %s in all working directories: %s", hosterr.Quote(name), why), devicesHang)
+	if unlisted != "" {
+		q.conclude(resultUnknown, fmt.Sprintf("csi-proxy cannot look for %s everywhere: %s", hosterr.Quote(name), unlisted), devicesHang)
 		return subject{}
 	}
-	q.unknown(name)
+	q.unknown(name, at)
 	return subject{}
 }
 
-// unknown explains a name that nothing has. In the text of an event, it is the name of a volume
-// that the kubelet wants.
-func (q *inquiry) unknown(name string) {
-	disks := "no disk has it as its serial number"
-	if q.ids == nil || q.node.DisksError != "" {
-		disks = "of the disks that answer, none has it as its serial number"
+// places returns the paths of mount points and of links to volumes and shares, and why some may
+// be missing, or "".
+func (q *inquiry) places(ctx context.Context) (at []string, missing string) {
+	for _, v := range q.node.Volumes {
+		at = append(at, v.MountedAt...)
 	}
-	cause := fmt.Sprintf("nothing on this node belongs to %s: the kubelet has no such volume or pod, no path of a mount point or of a link to a share has this name, and %s", hosterr.Quote(name), disks)
+	mappings, err := q.a.smbMappings(ctx)
+	if err != nil {
+		missing = brief(err)
+	}
+	for _, m := range mappings {
+		at = append(at, m.UsedBy...)
+	}
+	node, err := q.a.describe(ctx, &admin.DescribeRequest{Links: true})
+	if err != nil {
+		return at, brief(err)
+	}
+	for _, way := range node.Links {
+		at = append(at, way.Path)
+	}
+	return at, missing
+}
+
+// twins explains a serial number that several disks have.
+func (q *inquiry) twins(serial string, disks []uint32) {
+	var each []string
+	for _, d := range q.node.Disks {
+		if !slices.Contains(disks, d.Number) {
+			continue
+		}
+		q.disk(d)
+		var at []string
+		for _, v := range q.node.Volumes {
+			if slices.Contains(v.Disks, d.Number) {
+				at = append(at, v.MountedAt...)
+			}
+		}
+		each = append(each, fmt.Sprintf("disk %d is %s", d.Number, cmp.Or(strings.Join(at, " and "), "mounted nowhere")))
+	}
+	q.blame(fmt.Sprintf("several disks have the serial number %s, so a driver may take the wrong one: %s", hosterr.Quote(serial), strings.Join(each, "; ")),
+		"csi-proxyctl why NUMBER looks at one of them; detach one only if it is mounted nowhere and no pod needs it")
+}
+
+// unknown explains a name that nothing has. In the text of an event, it is the name of a volume
+// that the kubelet wants. at are paths of volumes that there are.
+func (q *inquiry) unknown(name string, at []string) {
+	cause := fmt.Sprintf("no volume, pod or disk of this node has the name %s", hosterr.Quote(name))
+	if q.ids == nil || q.node.DisksError != "" {
+		cause += ", of those that answer"
+	}
 	remedy := "the volume is not published on this node: see the driver's log; or give its volume handle, a path, a disk number, a volume ID or a pipe"
 	if version := newestOf(name); version != "" {
 		remedy = fmt.Sprintf("give a pipe by its group and version, such as %s, a disk by its number, and a volume by its ID, its path or the name of the persistent volume", version)
 	}
+	if question := didYouMeanName(name, at); question != "" {
+		cause += " (" + question + ")"
+	}
 	if q.text == name {
-		q.blame(cause, remedy)
+		q.conclude(resultUnknown, cause, remedy)
 		return
 	}
 	q.blameFailed(q.failures(func(field) bool { return false }))
-	q.blameUnstaged(cause, remedy, "smb")
+	q.blameUnstaged(resultUnknown, cause, remedy, "smb")
+}
+
+// usualDirs are directories of the kubelet that name no volume.
+var usualDirs = strings.Fields("var lib kubelet plugins pods volumes kubernetes.io kubernetes.io~csi csi pv mount globalmount")
+
+// didYouMeanName asks whether one of the directories in paths is meant: one whose name has this
+// name in it or, if there is none, one with a similar name.
+func didYouMeanName(name string, paths []string) string {
+	var names, containing []string
+	for _, path := range paths {
+		for _, dir := range strings.Split(path, `\`)[1:] {
+			if dir == "" || slices.Contains(usualDirs, dir) || slices.Contains(names, dir) {
+				continue
+			}
+			names = append(names, dir)
+			if strings.Contains(strings.ToLower(dir), strings.ToLower(name)) && len(containing) < 3 {
+				containing = append(containing, hosterr.Quote(dir))
+			}
+		}
+	}
+	if containing == nil {
+		return similar.Question(name, names)
+	}
+	return "did you mean " + strings.Join(containing, " or ") + "?"
 }
 
 // newestOf returns the newest version of an API group, or "".
@@ -532,13 +601,13 @@ func (q *inquiry) path(ctx context.Context, path string) {
 		q.blameFailed(failed)
 		cause, remedy := path+" does not exist", "the driver or the kubelet has not made it on this node: see the driver's log"
 		if isTarget(strings.ToLower(way.Missing[strings.LastIndexByte(way.Missing, '\\')+1:])) {
-			q.blameUnstaged(cause, remedy, "smb")
+			q.blameUnstaged(resultProblem, cause, remedy, "smb")
 		} else {
 			q.blame(cause, remedy)
 		}
 	case volume == "" && isTarget(base):
 		q.blameFailed(failed)
-		q.blameUnstaged(fmt.Sprintf("no volume is mounted at %s: it is a plain directory", way.Location),
+		q.blameUnstaged(resultProblem, fmt.Sprintf("no volume is mounted at %s: it is a plain directory", way.Location),
 			"the driver has not staged the volume, or it was unmounted: delete the pod, so that the kubelet stages it again")
 	case !q.allowed(path):
 		q.blame(fmt.Sprintf("%s is not within the working directories [%s]", path, strings.Join(q.node.WorkingDirs, " ")),
@@ -737,7 +806,7 @@ func (q *inquiry) checkVolume(v *admin.Volume, failed []*admin.FailedCall) {
 	if answers && (unmounted || v.FileSystem == "") {
 		q.blameFailed(failed)
 	}
-	switch cause, remedy := volumeTrouble(q.a, v); {
+	switch cause, remedy := volumeTrouble(q.a, q.node, v); {
 	case cause == "":
 		if more := unusedBehind(v, q.node.Disks); !unmounted && more >= unused && more >= v.SizeBytes/100 {
 			q.step("volume", "does not use %s that its disk has", q.a.size(more))
@@ -750,10 +819,14 @@ func (q *inquiry) checkVolume(v *admin.Volume, failed []*admin.FailedCall) {
 }
 
 // volumeTrouble returns what is wrong with a volume and what to do, or "".
-func volumeTrouble(a *app, v *admin.Volume) (cause, remedy string) {
+func volumeTrouble(a *app, node *admin.DescribeResponse, v *admin.Volume) (cause, remedy string) {
+	standing := volumeStanding(node, v)
 	switch {
-	case v.Error != "":
-		return fmt.Sprintf("the volume %s does not answer: %s", v.Id, v.Error), "detach and attach its disk; if that does not help, run chkdsk on the volume"
+	case v.Error != "" && allSilent(node):
+		return fmt.Sprintf("none of the %d volumes of the node answers: %s", len(node.Volumes), v.Error), devicesHang
+	case v.Error != "" && !v.Offline:
+		return fmt.Sprintf("the volume %s does not answer: %s", v.Id, v.Error),
+			standing.remedy("look for errors of disks in the System event log, and for calls that hang with csi-proxyctl calls", "detach and attach its disk, and run chkdsk on the volume")
 	case v.Offline:
 		disk := "NUMBER"
 		if len(v.Disks) > 0 {
@@ -763,7 +836,7 @@ func volumeTrouble(a *app, v *admin.Volume) (cause, remedy string) {
 			"csi-proxyctl call volume/v1 ListVolumesOnDisk disk_number=" + disk + " brings it online"
 	case v.FileSystem == "":
 		return fmt.Sprintf("the volume %s has no file system that Windows recognizes: it was not formatted, or is damaged, or is of another system", v.Id),
-			fmt.Sprintf("if nothing on it is needed: csi-proxyctl call volume/v1 FormatVolume 'volume_id=%s', which refuses to overwrite content", v.Id)
+			standing.remedy("check that the right disk is attached", fmt.Sprintf("if nothing on it is needed: csi-proxyctl call volume/v1 FormatVolume 'volume_id=%s', which refuses to overwrite content", v.Id))
 	case v.SizeBytes > 0 && v.FreeBytes < v.SizeBytes/100:
 		return fmt.Sprintf("the volume %s is full: %s of %s are free", v.Id, a.size(v.FreeBytes), a.size(v.SizeBytes)), "expand the persistent volume claim, or remove files"
 	}
@@ -837,19 +910,19 @@ func (q *inquiry) diskText(d *admin.Disk) string {
 }
 
 func (q *inquiry) checkDisk(d *admin.Disk) {
-	if cause, remedy := diskTrouble(d, q.node.Disks, fmt.Sprintf("disk %d", d.Number)); cause != "" {
+	if cause, remedy := diskTrouble(q.node, d, fmt.Sprintf("disk %d", d.Number)); cause != "" {
 		q.blame(cause, remedy)
 	}
 }
 
 // diskTrouble returns what is wrong with a disk, and what to do, or "". The cause calls the disk
 // name.
-func diskTrouble(d *admin.Disk, all []*admin.Disk, name string) (cause, remedy string) {
+func diskTrouble(node *admin.DescribeResponse, d *admin.Disk, name string) (cause, remedy string) {
 	switch {
 	case d.Error != "":
-		return name + " does not answer: " + d.Error, "check how it is attached; detach it if it is broken"
+		return name + " does not answer: " + d.Error, diskStanding(node, d).remedy("check how it is attached, and look for its errors in the System event log", "detach it if it is broken")
 	case !d.Online:
-		why := whyOffline(d, all)
+		why := whyOffline(d, node.Disks)
 		return name + " is offline: " + why.reason + why.more, why.remedy
 	case d.ReadOnly:
 		return name + " is read-only: Windows has set its attribute", fmt.Sprintf("run on the node: Set-Disk -Number %d -IsReadOnly $false", d.Number)
@@ -933,6 +1006,7 @@ func (q *inquiry) content(ctx context.Context, d *admin.Disk, hasVolumes bool) {
 	found, err := q.a.inspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: d.Number, ContentOnly: true})
 	if err != nil {
 		q.step("disk", "its content is not known: %s", brief(err))
+		q.conclude(resultUnknown, fmt.Sprintf("the content of disk %d is not known: %s", d.Number, brief(err)), "csi-proxyctl calls --failed -o yaml shows which calls of Windows failed")
 		return
 	}
 	q.foreign(d, hasVolumes, found)

@@ -22,31 +22,31 @@ const recently = 10 * time.Minute
 // recent removes the failed calls that are old, those of administrators, such as InspectDisk, by
 // which why looks at the content of a disk, those that continue although their caller gave
 // up, and those that no longer matter.
-func (q *inquiry) recent(all []*admin.FailedCall) []*admin.FailedCall {
+func recent(node *admin.DescribeResponse, flying []*admin.Call, all []*admin.FailedCall) []*admin.FailedCall {
 	return slices.DeleteFunc(all, func(f *admin.FailedCall) bool {
-		return ageOf(f.Call) >= recently || f.Call.GetPipe() == admin.Pipe || q.goesOn(f) || f.Overcome || q.isOver(f)
+		return ageOf(f.Call) >= recently || f.Call.GetPipe() == admin.Pipe || goesOn(flying, f) || f.Overcome || isOver(node, f)
 	})
 }
 
-func (q *inquiry) goesOn(f *admin.FailedCall) bool {
-	return f.Code == codes.DeadlineExceeded.String() && slices.ContainsFunc(q.calls, func(c *admin.Call) bool {
+func goesOn(flying []*admin.Call, f *admin.FailedCall) bool {
+	return f.Code == codes.DeadlineExceeded.String() && slices.ContainsFunc(flying, func(c *admin.Call) bool {
 		return c.Method == f.Call.GetMethod() && c.Target == f.Call.GetTarget()
 	})
 }
 
 // isOver reports whether the volume of a failed call has since been formatted or mounted, or is
 // no longer on the node.
-func (q *inquiry) isOver(f *admin.FailedCall) bool {
+func isOver(node *admin.DescribeResponse, f *admin.FailedCall) bool {
 	fields := fieldsOf(f.Call.GetTarget())
-	return q.node.VolumesError == "" && slices.ContainsFunc(fields, func(id field) bool {
+	return node.VolumesError == "" && slices.ContainsFunc(fields, func(id field) bool {
 		if !volumeName.MatchString(id.value) {
 			return false
 		}
-		at := slices.IndexFunc(q.node.Volumes, func(v *admin.Volume) bool { return samePath(id.value, v.Id) })
+		at := slices.IndexFunc(node.Volumes, func(v *admin.Volume) bool { return samePath(id.value, v.Id) })
 		if at < 0 {
 			return true
 		}
-		v := q.node.Volumes[at]
+		v := node.Volumes[at]
 		switch f.Call.GetMethod() {
 		case "FormatVolume":
 			return v.FileSystem != ""
@@ -74,6 +74,9 @@ func (q *inquiry) failures(match func(field) bool) (found []*admin.FailedCall) {
 			continue
 		}
 		found = append(found, f)
+		if !slices.Contains(q.seen, f) {
+			q.seen = append(q.seen, f)
+		}
 		q.step("failed", "%s %s", f.Call.GetMethod(), howFailed(f))
 	}
 	return found
@@ -149,16 +152,34 @@ func trimStop(text string) string { return strings.TrimSuffix(text, ".") }
 
 // blameQuoted blames the failed call that the text is about if nothing else is wrong.
 func (q *inquiry) blameQuoted() {
-	if at := slices.IndexFunc(q.failed, q.quotes); at >= 0 && q.Result != resultProblem {
-		q.Result = ""
+	if at := slices.IndexFunc(q.failed, q.quotes); at >= 0 {
 		q.blame(failedTrouble(q.failed[at]))
+	}
+}
+
+// blameHeld blames a call that could not undo something because a program uses it, if nothing else
+// is wrong. That another call failed is a note: what it was to make may be there.
+func (q *inquiry) blameHeld(ctx context.Context) {
+	for _, f := range q.seen {
+		if cause, _ := heldTrouble(f, nil); cause == "" || q.Result == resultProblem {
+			continue
+		}
+		node, err := q.a.describe(ctx, &admin.DescribeRequest{Links: true})
+		if err != nil {
+			q.step("users", "which pods link to it is unknown: %s", brief(err))
+		}
+		q.blame(heldTrouble(f, node.GetLinks()))
+	}
+	if len(q.seen) > 0 && q.Result == resultOK {
+		cause, remedy := failedTrouble(q.seen[0])
+		q.conclude(resultNote, q.Cause+"; but "+cause, remedy)
 	}
 }
 
 // blameUnstaged explains a volume that is not mounted if no call names its path. Calls that a
 // driver makes before it mounts, such as FormatVolume, name only a disk or a volume, so those
 // that hang or failed may be the cause. So may calls for shares, if the volume may be a share.
-func (q *inquiry) blameUnstaged(cause, remedy string, groups ...string) {
+func (q *inquiry) blameUnstaged(result, cause, remedy string, groups ...string) {
 	if q.Result == resultProblem {
 		return
 	}
@@ -183,6 +204,7 @@ func (q *inquiry) blameUnstaged(cause, remedy string, groups ...string) {
 		}
 	}
 	if suspect != "" {
+		result = resultProblem
 		cause += "; the cause may be: " + suspect
 		what := "the disk"
 		if slices.Contains(groups, "smb") {
@@ -190,7 +212,7 @@ func (q *inquiry) blameUnstaged(cause, remedy string, groups ...string) {
 		}
 		remedy = "if that is about " + what + " of this volume: " + first + ". Otherwise: " + remedy
 	}
-	q.blame(cause, remedy)
+	q.conclude(result, cause, remedy)
 }
 
 // onDisks names the disks of the volume that a call names.

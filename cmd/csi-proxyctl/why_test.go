@@ -111,18 +111,18 @@ func TestWhyRecentFailures(t *testing.T) {
 			node:  &admin.DescribeResponse{Volumes: []*admin.Volume{{Id: blank}, {Id: formatted, FileSystem: "NTFS", MountedAt: []string{`C:\k\g\`}}}},
 			calls: []*admin.Call{{Method: "PartitionDisk", Target: "disk_number=3", CallerGone: true}},
 		}
-		if got := len(q.recent([]*admin.FailedCall{c.call})) == 1; got != c.want {
+		if got := len(recent(q.node, q.calls, []*admin.FailedCall{c.call})) == 1; got != c.want {
 			t.Errorf("%s: kept is %t, want %t", name, got, c.want)
 		}
 	}
 	overcome := failed("PartitionDisk", "disk_number=4", "Internal", time.Minute)
 	overcome.Overcome = true
 	q := &inquiry{node: &admin.DescribeResponse{}}
-	if kept := q.recent([]*admin.FailedCall{overcome}); len(kept) > 0 {
+	if kept := recent(q.node, q.calls, []*admin.FailedCall{overcome}); len(kept) > 0 {
 		t.Error("a failure is kept that a later call has overcome")
 	}
 	q = &inquiry{node: &admin.DescribeResponse{VolumesError: "no answer"}}
-	if kept := q.recent([]*admin.FailedCall{failed("FormatVolume", "volume_id="+gone, "Internal", time.Minute)}); len(kept) != 1 {
+	if kept := recent(q.node, q.calls, []*admin.FailedCall{failed("FormatVolume", "volume_id="+gone, "Internal", time.Minute)}); len(kept) != 1 {
 		t.Error("where volumes are not known, the failure of one is not kept")
 	}
 }
