@@ -170,17 +170,29 @@ func (c *caller) list(partition uint32) error {
 
 // Each of these functions prepares a volume up to a step.
 
-func (c *caller) partitioned() {
-	c.must(c.partition(), c.mkdir(at))
+// attach attaches the disk 1, with a volume if content is "gpt".
+func (c *caller) attach(content, fileSystem string) {
+	d := simnode.Disk{ID: "data", Size: gib, Content: content, Offline: new(bool), ReadOnly: new(bool)}
+	if content != "" {
+		d.Partitions = []simnode.Partition{{FileSystem: fileSystem}}
+	}
+	info, err := c.n.AttachDisk(d)
+	c.must(err, c.mkdir(at))
 	list, err := c.Volume().ListVolumesOnDisk(c.ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: 1})
 	c.must(err)
-	c.id = list.VolumeIDs[0]
+	if info.Number != 1 || len(list.VolumeIDs) != len(d.Partitions) {
+		c.Fatalf("disk %d has %d volumes", info.Number, len(list.VolumeIDs))
+	}
+	if len(list.VolumeIDs) > 0 {
+		c.id = list.VolumeIDs[0]
+	}
 }
 
-func (c *caller) formatted() {
-	c.partitioned()
-	c.must(c.format())
-}
+func (c *caller) blank() { c.attach("", "") }
+
+func (c *caller) partitioned() { c.attach("gpt", "") }
+
+func (c *caller) formatted() { c.attach("gpt", "NTFS") }
 
 func (c *caller) mounted() {
 	c.formatted()
@@ -216,7 +228,7 @@ type op struct {
 func nothing(*caller) {}
 
 var diskOps = append([]op{
-	{name: "PartitionDisk", setup: nothing, do: (*caller).partition},
+	{name: "PartitionDisk", setup: (*caller).blank, do: (*caller).partition},
 	{name: "PartitionDisk again", setup: (*caller).partitioned, do: (*caller).partition},
 	{name: "SetDiskState offline", setup: (*caller).mounted, do: func(c *caller) error { return c.online(false) }},
 	{name: "SetDiskState online", setup: func(c *caller) { c.mounted(); c.must(c.online(false)) }, do: func(c *caller) error { return c.online(true) }},

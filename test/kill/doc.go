@@ -2,8 +2,9 @@
 // is left on the node, and that the next request completes the work.
 //
 // TestKillAtEveryCall stops CSI Proxy before and after each Win32 call of an
-// operation, in process: from that moment no call reaches the node. For some of
-// these points the test also kills a real process, which must leave the same bytes.
+// operation that changes the node, in process: from that moment no call reaches the
+// node. At the same points the test kills a real process, which must leave the same
+// bytes. In make soak the points are all calls.
 // TestKillUnderLoad kills the daemon at random moments while many callers use its
 // sockets.
 //

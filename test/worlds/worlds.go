@@ -98,6 +98,11 @@ func Chosen() nodespec.Windows {
 	return all[i]
 }
 
+// Every reports whether the environment chooses a world, as make soak does: then the tests of
+// kills and of changes try each call. Otherwise calls that only look, one after the other, count
+// as one.
+func Every() bool { return os.Getenv(Variable) != "" }
+
 // Name returns what differs from the strict world.
 func Name(w nodespec.Windows) string {
 	var names []string
