@@ -3,12 +3,14 @@ package storage
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 )
 
 // formats are the formats that this process began and that have not ended well, by the ID
@@ -24,6 +26,7 @@ type begun struct {
 	mu   sync.Mutex // a disk that does not answer keeps others from this record only
 	disk *Disk      // as long as it is open, no other disk gets its number; nil at the end
 	at   win32.Extent
+	over []Found // what the format may overwrite, and is there until it does
 }
 
 func formatsOf(n *node.Node) *formats {
@@ -32,13 +35,56 @@ func formatsOf(n *node.Node) *formats {
 
 // FormatBegins notes that the volume at this place of an open disk is being formatted. It
 // takes over the disk, and closes it when the format ends: Windows may not let go of a
-// disk that is open.
-func FormatBegins(n *node.Node, id string, disk *Disk, at win32.Extent) {
+// disk that is open. With an error, it has noted nothing.
+func FormatBegins(ctx context.Context, n *node.Node, id string, disk *Disk, at win32.Extent) error {
+	over, err := overwrites(ctx, n, at)
+	if err != nil {
+		return hosterr.Wrap("look at what the format overwrites", "", err)
+	}
 	FormatEnds(n, id)
 	f := formatsOf(n)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.all[strings.ToLower(id)] = &begun{disk: disk, at: at}
+	f.all[strings.ToLower(id)] = &begun{disk: disk, at: at, over: over}
+	return nil
+}
+
+// overwrites returns the content of a volume that is about to be formatted. There is none unless
+// a rule of the node lets it be overwritten.
+func overwrites(ctx context.Context, n *node.Node, at win32.Extent) ([]Found, error) {
+	if !n.FormatExisting && n.DiskContent == rules.DiskContentStrict {
+		return nil, nil
+	}
+	d, err := OpenDisk(ctx, n, at.Disk, Read)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	l, err := d.Layout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k, err := d.NewLook(ctx, at.Disk, l)
+	if err != nil {
+		return nil, err
+	}
+	all, _, err := d.look(ctx, k.In(Area{at.Offset, at.Length}))
+	return all, err
+}
+
+// FormatMayLeave reports whether a format of the volume that was cut off may have left what was
+// found: a part of an NTFS, or what it was about to overwrite.
+func FormatMayLeave(n *node.Node, id string, found []Found) bool {
+	f := formatsOf(n)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var over []Found
+	if b := f.all[strings.ToLower(id)]; b != nil {
+		over = b.over
+	}
+	return !slices.ContainsFunc(found, func(f Found) bool {
+		return !slices.Contains([]string{"", "NTFS", BootSector}, f.Kind) && !slices.Contains(over, f)
+	})
 }
 
 // FormatBegun reports whether this process began to format the volume, whose disk was there

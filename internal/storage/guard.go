@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -172,83 +173,143 @@ func StartsWindows(l win32.Layout) string {
 // Windows gives letters to data disks as well.
 const temporaryLabel = "Temporary Storage"
 
-// TemporaryDisks returns the numbers of the temporary disks of an Azure machine. It asks all
-// volumes of the node for their labels; those that do not answer have none.
-func TemporaryDisks(ctx context.Context, n *node.Node) (map[uint32]bool, error) {
-	ids, err := n.API.VolumeNames()
-	if err != nil {
-		return nil, fmt.Errorf("list volumes: %w", err)
+// NeverTemporary returns a function that reports whether a disk surely is not the temporary disk
+// of an Azure machine, so that nothing has to ask its volumes, which may hang. What cannot be read
+// makes no disk sure.
+//
+// Source: Azure attaches data disks to a SCSI controller of their own, at target 0. The temporary
+// disk is on the controller of Windows' disk (generation 2), or is an IDE disk, at target 1
+// (generation 1): the rules for udev of WALinuxAgent, and the lists of SCSI addresses in
+// andyzhangx/demo, debugging of the attachment of Azure's disks.
+func NeverTemporary(ctx context.Context, n *node.Node) func(number uint32, d *Disk) bool {
+	type windows struct {
+		disk  uint32
+		port  uint8
+		known bool
 	}
-	disks := map[uint32]bool{}
-	for _, id := range ids {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if info, err := n.API.VolumeInformation(id); err != nil || info.Label != temporaryLabel {
-			continue
-		}
-		extents, err := extentsOf(ctx, n, id)
+	find := sync.OnceValue(func() (w windows) {
+		es, err := windowsExtents(ctx, n)
 		if err != nil {
-			return disks, err
+			return w
 		}
-		for _, e := range extents {
-			disks[e.Disk] = true
+		d, err := OpenDisk(ctx, n, es[0].Disk, Query)
+		if err != nil {
+			return w
 		}
+		defer d.Close()
+		product, err := d.hyperV(ctx)
+		if err != nil || product == "" {
+			return w
+		}
+		addr, err := d.SCSIAddress(ctx)
+		return windows{es[0].Disk, addr.Port, err == nil}
+	})
+	return func(number uint32, d *Disk) bool {
+		product, err := d.hyperV(ctx)
+		if err != nil || product == "" {
+			return err == nil
+		}
+		w := find()
+		if !w.known || number == w.disk {
+			return w.known
+		}
+		addr, err := d.SCSIAddress(ctx)
+		return err == nil && product == scsiProduct && addr.Target == 0 && addr.Port != w.port
 	}
-	return disks, nil
 }
 
-// HyperV reports whether a disk is one of Hyper-V, which Azure's machines run on. A disk that
-// does not know its product is not.
+// Products of disks of Hyper-V, which Azure's machines run on: its SCSI controllers, and the IDE
+// controllers of generation 1, which have names that begin so.
 //
 // Source: Windows prints "Msft Virtual Disk" for disks of Azure's SCSI controllers
 // (azuredisk-csi-driver issue 2661, the rules for udev of WALinuxAgent), and "Virtual HD …" for
 // those of the IDE controllers of generation 1.
-func (d *Disk) HyperV(ctx context.Context) (bool, error) {
+const (
+	scsiProduct = "Virtual Disk"
+	ideProduct  = "Virtual HD"
+)
+
+// hyperV returns the product of a disk of Hyper-V, or "" for another one. A disk that does not know
+// its product is another one.
+func (d *Disk) hyperV(ctx context.Context) (string, error) {
 	desc, err := d.Descriptor(ctx)
 	if unlabeled(err) {
-		return false, nil
+		return "", nil
 	}
 	product := strings.TrimSpace(desc.Product)
-	return product == "Virtual Disk" || strings.HasPrefix(product, "Virtual HD"), hosterr.Wrap("get the disk's product", "", err)
+	if product != scsiProduct && !strings.HasPrefix(product, ideProduct) {
+		product = ""
+	}
+	return product, hosterr.Wrap("get the disk's product", "", err)
 }
 
-// temporary reports whether the disk is the temporary one of an Azure machine.
-func (d *Disk) temporary(ctx context.Context) (bool, error) {
-	if hyperV, err := d.HyperV(ctx); err != nil || !hyperV {
+// Temporary reports whether the disk is the temporary one of an Azure machine. It asks the volumes
+// that its partitions have by their own devices, and, for partitions that have none so, those of
+// the node that say that they lie there.
+func (d *Disk) Temporary(ctx context.Context, number uint32) (bool, error) {
+	if product, err := d.hyperV(ctx); err != nil || product == "" {
 		return false, err
 	}
 	l, err := d.Layout(ctx)
 	if err != nil {
 		return false, err
 	}
-	number, err := d.Number(ctx)
-	if err != nil {
-		return false, err
-	}
+	var all []Located
+	var missing []win32.Partition
 	for _, p := range Partitions(l) {
-		label, err := d.label(ctx, number.DeviceNumber, p)
-		if err != nil || label == temporaryLabel {
-			return err == nil, err
+		var v Located
+		found := false
+		err := d.retry(ctx, func() (err error) {
+			v, found, err = volumeAt(ctx, d.node, number, p)
+			return err
+		})
+		switch {
+		case errors.Is(err, errElsewhere), err == nil && !found:
+			missing = append(missing, p)
+		case err == nil:
+			all = append(all, v)
+		case !unlabeled(err):
+			return false, hosterr.Wrap("find the volume of partition", strconv.FormatUint(uint64(p.Number), 10), Gone(err))
+		}
+	}
+	if len(missing) > 0 {
+		more, err := d.searchMissing(ctx, number, l, missing)
+		if err != nil {
+			return false, err
+		}
+		all = append(all, more...)
+	}
+	for _, v := range all {
+		var info win32.VolumeInfo
+		err := d.retry(ctx, func() (err error) {
+			info, err = d.node.API.VolumeInformation(v.ID)
+			return err
+		})
+		switch {
+		case err == nil && info.Label == temporaryLabel:
+			return true, nil
+		case err != nil && !unlabeled(err):
+			return false, hosterr.Wrap("get the label of volume", v.ID, Gone(err))
 		}
 	}
 	return false, nil
 }
 
-// label returns the label of a partition's volume. It is "" for one that Windows does not mount.
-func (d *Disk) label(ctx context.Context, disk uint32, p win32.Partition) (string, error) {
-	var info win32.VolumeInfo
-	err := Retry(ctx, d.node, func() error {
-		v, found, err := volumeAt(ctx, d.node, disk, p)
-		if err == nil && found {
-			info, err = d.node.API.VolumeInformation(v.ID)
-		}
-		if unlabeled(err) || errors.Is(err, errElsewhere) {
-			return nil
-		}
-		return err
-	})
-	return info.Label, hosterr.Wrap("get the label of partition", strconv.FormatUint(uint64(p.Number), 10), Gone(err))
+// searchMissing asks all volumes of the node for those in partitions that have none by their own
+// devices. A disk that is offline has no volumes.
+func (d *Disk) searchMissing(ctx context.Context, number uint32, l win32.Layout, missing []win32.Partition) ([]Located, error) {
+	if attrs, err := d.Attributes(ctx); err != nil || attrs&win32.DISK_ATTRIBUTE_OFFLINE != 0 {
+		return nil, err
+	}
+	var numbers []uint32
+	for _, p := range missing {
+		numbers = append(numbers, p.Number)
+	}
+	Searching(d.node, number, fmt.Errorf("partitions %v have no volumes by their own devices", numbers))
+	all, err := d.search(ctx, number, l, missing, true, false)
+	return slices.DeleteFunc(all, func(v Located) bool {
+		return !slices.ContainsFunc(missing, func(p win32.Partition) bool { return v.Within(number, p) })
+	}), err
 }
 
 // unlabeled reports whether err is that of a volume whose file system Windows does not mount: it
@@ -261,7 +322,7 @@ func unlabeled(err error) bool {
 // RefuseTemporary returns an error for the temporary disk of an Azure machine, and if it cannot
 // find out whether the disk is one.
 func (d *Disk) RefuseTemporary(ctx context.Context, number uint32) error {
-	temporary, err := d.temporary(ctx)
+	temporary, err := d.Temporary(ctx, number)
 	if err != nil || !temporary {
 		return err
 	}

@@ -378,17 +378,17 @@ func (d *Disk) look(ctx context.Context, k Look) (all []Found, blankEnds bool, e
 }
 
 // Vacant returns an error that names the content in the scope of the look, or nil if there is
-// none or the node's rule lets it be overwritten, which is logged. kind is that of the
-// content, or UnknownContent, or "".
-func (d *Disk) Vacant(ctx context.Context, k Look) (kind string, err error) {
+// none or the node's rule lets it be overwritten, which is logged. refused is the content, if it
+// was refused.
+func (d *Disk) Vacant(ctx context.Context, k Look) (refused []Found, err error) {
 	for _, a := range k.scope {
 		if a.end() > k.Size || a.end() < a.Offset {
-			return "", hosterr.Text(hosterr.ErrFailedPrecondition, "it ends at byte %d, and disk %d at byte %d, so it was not changed", a.end(), k.Number, k.Size)
+			return nil, hosterr.Text(hosterr.ErrFailedPrecondition, "it ends at byte %d, and disk %d at byte %d, so it was not changed", a.end(), k.Number, k.Size)
 		}
 	}
 	all, blankEnds, err := d.look(ctx, k)
 	if err != nil || len(all) == 0 {
-		return "", err
+		return nil, err
 	}
 	known := func(f Found) bool { return f.Kind != "" }
 	worst := all[0]
@@ -397,12 +397,11 @@ func (d *Disk) Vacant(ctx context.Context, k Look) (kind string, err error) {
 	} else {
 		worst = slices.MinFunc(all, func(a, b Found) int { return cmp.Compare(a.At, b.At) })
 	}
-	kind = cmp.Or(worst.Kind, UnknownContent)
 	cleaned := blankEnds && k.cleanable()
 	rule := d.node.DiskContent
 	if rule == rules.DiskContentUnknown && (cleaned || !known(worst)) || rule == rules.DiskContentCleaned && cleaned {
 		d.node.Log.Warn("Overwriting content of a disk", "disk", k.Number, "partition", k.part, "content", worst.Name(), "offset", worst.Offset, "rule", string(rule))
-		return "", nil
+		return nil, nil
 	}
 	what := worst.Name()
 	if known(worst) && worst.Offset > k.scope[0].Offset {
@@ -419,7 +418,7 @@ func (d *Disk) Vacant(ctx context.Context, k Look) (kind string, err error) {
 	case !known(worst):
 		hint += "; where storage hands out disks with leftovers, start csi-proxy with -disk-content=unknown"
 	}
-	return kind, hosterr.WithHint("look for content", "", hosterr.Text(hosterr.ErrFailedPrecondition, text, what), hint)
+	return all, hosterr.WithHint("look for content", "", hosterr.Text(hosterr.ErrFailedPrecondition, text, what), hint)
 }
 
 // cleanable reports whether the look is about what a cleaned disk has: the disk itself, which

@@ -120,6 +120,55 @@ func TestDisksThatAreNeverMeantAreNotListed(t *testing.T) {
 	}
 }
 
+// A file system that does not answer delays no listing, unless it may be that of the temporary disk.
+func TestHangingDataVolumeDoesNotDelayTheList(t *testing.T) {
+	ntfs := nodespec.Disk{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}
+	ide := func(channel int, d nodespec.Disk) nodespec.Disk {
+		d = azure(channel, 0, d)
+		d.Product, d.Address.Target = "Virtual HD", uint8(channel)
+		return d
+	}
+	for name, disks := range map[string][]nodespec.Disk{
+		"generation 1": {ide(0, nodespec.Disk{Size: 64 * gib, Content: nodespec.ContentSystem}), ide(1, temporary()), azure(3, 0, ntfs), azure(3, 1, ntfs)},
+		"generation 2": {azure(0, 0, nodespec.Disk{Size: 64 * gib, Content: nodespec.ContentSystem}), temporary(), azure(1, 0, ntfs), azure(1, 1, ntfs)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := fixtureOf(t, nodespec.Config{Disks: disks})
+			asked := 0
+			f.Observe(func(call *win32.Call) error {
+				if call.Name != "VolumeInformation" {
+					return call.Do()
+				}
+				if asked++; asked > 1 {
+					<-t.Context().Done() // it hangs
+				}
+				return call.Do()
+			})
+			if got := f.listed(len(disks)); got != "2 3" || asked != 1 {
+				t.Errorf("ListDiskLocations lists disks %q and asked %d volumes for their labels, want disks 2 3 and only the temporary one's", got, asked)
+			}
+			f.Observe(nil)
+		})
+	}
+}
+
+// A partition that has no volume by its own device is looked for among all volumes, for the list
+// and for those that use a disk.
+func TestTemporaryDiskWithoutNamesOfPartitions(t *testing.T) {
+	f := fixtureOf(t, nodespec.Config{Disks: []nodespec.Disk{azure(0, 0, nodespec.Disk{Size: 64 * gib, Content: nodespec.ContentSystem}), temporary(), azure(1, 1, nodespec.Disk{})}})
+	f.Observe(func(c *win32.Call) error {
+		if strings.HasPrefix(c.Path, `\\?\Harddisk`) {
+			return win32.ERROR_FILE_NOT_FOUND
+		}
+		return c.Do()
+	})
+	if got := f.listed(3); got != "0 2" {
+		t.Errorf("ListDiskLocations lists disks %q, want 0 2", got)
+	}
+	wantKind(t, f.partition(1), hosterr.ErrFailedPrecondition, "temporary disk")
+	f.Observe(nil)
+}
+
 // A caller that has the number of the temporary disk cannot use it, with any flags.
 func TestTemporaryDiskIsNotUsed(t *testing.T) {
 	f := fixtureOf(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem, Size: 64 * gib}, temporary(), azure(1, 1, nodespec.Disk{})}})

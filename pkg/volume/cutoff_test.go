@@ -10,9 +10,11 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
@@ -40,14 +42,20 @@ const serial = "cutoff-1"
 // returns the error of FormatVolume.
 func beginFormat(t *testing.T, order string, wmi bool, cut func(*fixture) error) (*fixture, string, error) {
 	t.Helper()
+	return beginFormatOf(t, data(gib, ""), order, wmi, func(*fixture) {}, cut)
+}
+
+// beginFormatOf is beginFormat of another disk, after prepare.
+func beginFormatOf(t *testing.T, d nodespec.Disk, order string, wmi bool, prepare func(*fixture), cut func(*fixture) error) (*fixture, string, error) {
+	t.Helper()
 	cfg := nodespec.Config{FormatDuration: nodespec.Duration(time.Minute), Windows: nodespec.Windows{FormatOrder: order, FormatKnows: nodespec.FormatAtOnce, DiskNumbers: nodespec.DiskNumbersKept}}
 	if !wmi {
 		cfg.FormatKnows = nodespec.FormatNever
 	}
-	d := data(gib, "")
 	d.ID, d.Serial = "cut", serial
 	f := newFixture(t, cfg, d)
 	id := f.id(1)
+	prepare(f)
 	f.During = func() {
 		f.During = nil
 		f.Clock.Advance(-time.Minute) // the format is in its middle
@@ -307,6 +315,52 @@ func TestBegunFormatKeepsOtherContent(t *testing.T) {
 		}
 		wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "precious")
 	})
+}
+
+// A format that may overwrite content, by a rule of the node, is finished over what it has not
+// overwritten yet, and not over what another program writes.
+func TestBegunFormatOverContent(t *testing.T) {
+	start := int64(newFixture(t, nodespec.Config{}, data(gib, "")).layout(1).Partitions[1].Offset)
+	for name, rule := range map[string]func(*fixture){
+		"cleaned": func(f *fixture) { f.Node.DiskContent = rules.DiskContentCleaned },
+		"unknown": func(f *fixture) { f.Node.DiskContent = rules.DiskContentUnknown },
+		"existing": func(f *fixture) {
+			f.Node.FormatExisting = true
+			f.mkdir(kubelet + `\m`)
+			if err := errors.Join(f.mount(f.id(1), kubelet+`\m`), winfs.MkdirAll(f.t.Context(), f.Node.Node, kubelet+`\m\data`), f.unmount(f.id(1), kubelet+`\m`)); err != nil {
+				f.t.Fatal(err)
+			}
+		},
+	} {
+		for _, order := range formatOrders() {
+			t.Run(name+", "+order, func(t *testing.T) {
+				d := data(gib, map[bool]string{true: "NTFS"}[name == "existing"])
+				d.Bytes = []nodespec.Bytes{{At: nodespec.Size(start + 64*mib + 0x40), Data: []byte("_BHRfS_M")}} // btrfs
+				f, id, err := beginFormatOf(t, d, order, true, rule, func(f *fixture) error { return f.Windows.EndFormats() })
+				if err == nil {
+					t.Fatal("the format succeeded")
+				}
+				if ok, err := f.formatted(id); ok || err != nil {
+					t.Errorf("formatted: %t, %v, want false", ok, err)
+				}
+				if order != nodespec.FormatBootFirst { // Windows says that it is damaged
+					f.write(1, start+0x218, "LVM2 001")
+					f.unchanged(func() {
+						_, err := f.formatted(id)
+						wantKind(t, err, hosterr.ErrFailedPrecondition, "LVM2")
+						wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "LVM2")
+					})
+					f.write(1, start+0x218, strings.Repeat("\x00", 8))
+				}
+				if err := f.format(id); err != nil {
+					t.Errorf("the next format: %v", err)
+				}
+				if ok, err := f.formatted(id); !ok || err != nil {
+					t.Errorf("at the end: formatted %t, %v", ok, err)
+				}
+			})
+		}
+	}
 }
 
 // Earlier builds wrote a mark into the name of the partition while they formatted it. Any

@@ -99,7 +99,7 @@ func operations() []operation {
 		{name: "PartitionDisk, new", calls: 362, reads: 230, searches: 368, perVolume: 4, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: blank}))
 		}},
-		{name: "PartitionDisk, again", calls: 35, searches: 40, perVolume: 4, run: func(ctx context.Context, w *world) error {
+		{name: "PartitionDisk, again", calls: 34, searches: 59, perVolume: 8, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: blank}))
 		}},
 		{name: "GetDiskState", calls: 3, run: func(ctx context.Context, w *world) error {
@@ -130,7 +130,7 @@ func operations() []operation {
 			return err2(w.Disk.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{}))
 		}},
 		// 7 for each, and 4 more from 256 disks on, some of which have one LUN.
-		{name: "ListDiskLocations", calls: 27, perDisk: 11, run: func(ctx context.Context, w *world) error {
+		{name: "ListDiskLocations", calls: 49, perDisk: 20, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.ListDiskLocations(ctx, &disk.ListDiskLocationsRequest{}))
 		}},
 		{name: "ListVolumesOnDisk", calls: 10, searches: 24, perVolume: 4, run: func(ctx context.Context, w *world) error {
@@ -146,7 +146,7 @@ func operations() []operation {
 		{name: "IsVolumeFormatted", calls: 126, reads: 109, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.IsVolumeFormatted(ctx, &volume.IsVolumeFormattedRequest{VolumeID: w.fresh}))
 		}},
-		{name: "FormatVolume", calls: 597, reads: 436, run: func(ctx context.Context, w *world) error {
+		{name: "FormatVolume", calls: 595, reads: 436, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: w.fresh}))
 		}},
 		{name: "FormatVolume, again", calls: 10, run: func(ctx context.Context, w *world) error {
@@ -158,7 +158,7 @@ func operations() []operation {
 		{name: "GetDiskNumberFromVolumeID", calls: 3, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.GetDiskNumberFromVolumeID(ctx, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: w.fresh}))
 		}},
-		{name: "MountVolume", calls: 51, run: func(ctx context.Context, w *world) error {
+		{name: "MountVolume", calls: 50, run: func(ctx context.Context, w *world) error {
 			return err2(w.Volume.MountVolume(ctx, &volume.MountVolumeRequest{VolumeID: w.fresh, TargetPath: w.deep}))
 		}},
 		{name: "GetVolumeIDFromTargetPath", calls: 9, run: func(ctx context.Context, w *world) error {

@@ -102,21 +102,23 @@ func (d DiskAPI) ListDiskLocations() (map[uint32]DiskLocation, error) {
 	if err := d.host.Ready(); err != nil {
 		return nil, err
 	}
-	all, hyperV := map[uint32]DiskLocation{}, map[uint32]bool{}
+	all, never := map[uint32]DiskLocation{}, storage.NeverTemporary(d.host.Ctx, d.host.Node)
 	err := storage.EachDisk(d.host.Ctx, d.host.Node, storage.Query, func(number uint32, disk *storage.Disk) {
 		loc, ok := d.location(number, disk)
 		if !ok {
 			return
 		}
+		if loc.LUNID != "" && !d.host.Node.AllDiskLocations && !never(number, disk) {
+			temporary, err := disk.Temporary(d.host.Ctx, number)
+			if err != nil {
+				d.host.Node.Log.Warn("Listing the location of a disk although it is not known whether Azure empties it", "disk", number, "err", err)
+			}
+			if temporary {
+				d.host.Node.Log.Debug("Leaving out a disk that Azure empties", "disk", number, "lun", loc.LUNID)
+				return
+			}
+		}
 		all[number] = loc
-		if loc.LUNID == "" || d.host.Node.AllDiskLocations {
-			return
-		}
-		is, err := disk.HyperV(d.host.Ctx)
-		if err != nil {
-			d.logUnreadable(number, "product", err)
-		}
-		hyperV[number] = is
 	})
 	if err == nil {
 		err = d.host.Ctx.Err()
@@ -125,27 +127,9 @@ func (d DiskAPI) ListDiskLocations() (map[uint32]DiskLocation, error) {
 		return nil, err
 	}
 	if !d.host.Node.AllDiskLocations {
-		d.leaveOutTemporary(all, hyperV)
 		d.leaveOutNeeded(all)
 	}
 	return all, nil
-}
-
-// leaveOutTemporary leaves out the temporary disk of an Azure machine, which is one of Hyper-V.
-func (d DiskAPI) leaveOutTemporary(all map[uint32]DiskLocation, hyperV map[uint32]bool) {
-	if !slices.Contains(slices.Collect(maps.Values(hyperV)), true) {
-		return
-	}
-	temporary, err := storage.TemporaryDisks(d.host.Ctx, d.host.Node)
-	if err != nil {
-		d.host.Node.Log.Warn("Listing the locations of disks although it is not known which one Azure empties", "err", err)
-	}
-	for number := range temporary {
-		if hyperV[number] {
-			d.host.Node.Log.Debug("Leaving out a disk that Azure empties", "disk", number, "lun", all[number].LUNID)
-			delete(all, number)
-		}
-	}
 }
 
 // leaveOutNeeded leaves out disks that Windows needs and that have the LUN of another disk: first

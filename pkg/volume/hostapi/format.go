@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -70,8 +69,8 @@ func (v volumeAPI) vacant(volumeID string) (rest bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	kind, err := disk.Vacant(v.host.Ctx, look.In(storage.Area{Offset: at.Offset, Length: at.Length}))
-	return slices.Contains([]string{ntfs, storage.BootSector, storage.UnknownContent}, kind), disk.TakenOffline(v.host.Ctx, at.Disk, err)
+	refused, err := disk.Vacant(v.host.Ctx, look.In(storage.Area{Offset: at.Offset, Length: at.Length}))
+	return storage.FormatMayLeave(v.host.Node, volumeID, refused), disk.TakenOffline(v.host.Ctx, at.Disk, err)
 }
 
 // look returns the file system of the volume, or "" if it may get one: it is blank, or has what
@@ -254,7 +253,10 @@ func (v volumeAPI) formatOnce(volumeID string, direct bool) error {
 		disk.Close()
 		return err
 	}
-	storage.FormatBegins(v.host.Node, volumeID, disk, at)
+	if err := storage.FormatBegins(v.host.Ctx, v.host.Node, volumeID, disk, at); err != nil {
+		disk.Close()
+		return err
+	}
 	if err := v.host.Node.API.Format(volumeID, win32.FormatOptions{FileSystem: ntfs, Quick: true, Direct: direct}); err != nil {
 		if !before && neverBegan(err) {
 			storage.FormatEnds(v.host.Node, volumeID)
