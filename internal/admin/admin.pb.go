@@ -21,6 +21,80 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// StopRequest is the request of Stop.
+type StopRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopRequest) Reset() {
+	*x = StopRequest{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopRequest) ProtoMessage() {}
+
+func (x *StopRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
+func (*StopRequest) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{0}
+}
+
+// StopResponse is the response of Stop.
+type StopResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopResponse) Reset() {
+	*x = StopResponse{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopResponse) ProtoMessage() {}
+
+func (x *StopResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
+func (*StopResponse) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{1}
+}
+
 // InspectDiskRequest is the request of InspectDisk.
 type InspectDiskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -41,7 +115,7 @@ type InspectDiskRequest struct {
 
 func (x *InspectDiskRequest) Reset() {
 	*x = InspectDiskRequest{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[0]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -53,7 +127,7 @@ func (x *InspectDiskRequest) String() string {
 func (*InspectDiskRequest) ProtoMessage() {}
 
 func (x *InspectDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[0]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -66,7 +140,7 @@ func (x *InspectDiskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectDiskRequest.ProtoReflect.Descriptor instead.
 func (*InspectDiskRequest) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{0}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *InspectDiskRequest) GetDiskNumber() uint32 {
@@ -121,7 +195,7 @@ type ClearDiskRequest struct {
 
 func (x *ClearDiskRequest) Reset() {
 	*x = ClearDiskRequest{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[1]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -133,7 +207,7 @@ func (x *ClearDiskRequest) String() string {
 func (*ClearDiskRequest) ProtoMessage() {}
 
 func (x *ClearDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[1]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -146,7 +220,7 @@ func (x *ClearDiskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearDiskRequest.ProtoReflect.Descriptor instead.
 func (*ClearDiskRequest) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{1}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ClearDiskRequest) GetDiskNumber() uint32 {
@@ -196,7 +270,7 @@ type DiskContent struct {
 
 func (x *DiskContent) Reset() {
 	*x = DiskContent{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[2]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -208,7 +282,7 @@ func (x *DiskContent) String() string {
 func (*DiskContent) ProtoMessage() {}
 
 func (x *DiskContent) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[2]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -221,7 +295,7 @@ func (x *DiskContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskContent.ProtoReflect.Descriptor instead.
 func (*DiskContent) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{2}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DiskContent) GetSerial() string {
@@ -274,7 +348,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[3]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -286,7 +360,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[3]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -299,7 +373,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{3}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Content) GetOffsetBytes() uint64 {
@@ -342,7 +416,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[4]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -354,7 +428,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[4]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -367,7 +441,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *DescribeRequest) GetPath() string {
@@ -428,7 +502,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[5]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +514,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[5]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +527,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DescribeResponse) GetDisks() []*Disk {
@@ -564,7 +638,7 @@ type Disk struct {
 
 func (x *Disk) Reset() {
 	*x = Disk{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[6]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +650,7 @@ func (x *Disk) String() string {
 func (*Disk) ProtoMessage() {}
 
 func (x *Disk) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[6]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +663,7 @@ func (x *Disk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disk.ProtoReflect.Descriptor instead.
 func (*Disk) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Disk) GetNumber() uint32 {
@@ -688,7 +762,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[7]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -700,7 +774,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[7]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -713,7 +787,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Partition) GetNumber() uint32 {
@@ -764,7 +838,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +850,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +863,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Volume) GetId() string {
@@ -879,7 +953,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +965,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +978,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Session) GetTarget() string {
@@ -958,7 +1032,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1044,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1057,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Way) GetPath() string {
@@ -1051,7 +1125,7 @@ type Hop struct {
 
 func (x *Hop) Reset() {
 	*x = Hop{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1137,7 @@ func (x *Hop) String() string {
 func (*Hop) ProtoMessage() {}
 
 func (x *Hop) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1150,7 @@ func (x *Hop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hop.ProtoReflect.Descriptor instead.
 func (*Hop) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Hop) GetPath() string {
@@ -1118,7 +1192,7 @@ type ListCallsRequest struct {
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1204,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1217,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListCallsRequest) GetFailed() bool {
@@ -1164,7 +1238,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1250,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +1263,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListCallsResponse) GetCalls() []*Call {
@@ -1228,7 +1302,7 @@ type FailedCall struct {
 
 func (x *FailedCall) Reset() {
 	*x = FailedCall{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1314,7 @@ func (x *FailedCall) String() string {
 func (*FailedCall) ProtoMessage() {}
 
 func (x *FailedCall) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1327,7 @@ func (x *FailedCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedCall.ProtoReflect.Descriptor instead.
 func (*FailedCall) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FailedCall) GetCall() *Call {
@@ -1323,7 +1397,7 @@ type FailedWin32 struct {
 
 func (x *FailedWin32) Reset() {
 	*x = FailedWin32{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1409,7 @@ func (x *FailedWin32) String() string {
 func (*FailedWin32) ProtoMessage() {}
 
 func (x *FailedWin32) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1422,7 @@ func (x *FailedWin32) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedWin32.ProtoReflect.Descriptor instead.
 func (*FailedWin32) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FailedWin32) GetAgeMilliseconds() int64 {
@@ -1419,7 +1493,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1505,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1518,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Call) GetId() uint64 {
@@ -1535,7 +1609,9 @@ var File_csiproxyadmin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x1ccsiproxyadmin/v1/admin.proto\x12\x10csiproxyadmin.v1\"\xa6\x01\n" +
+	"\x1ccsiproxyadmin/v1/admin.proto\x12\x10csiproxyadmin.v1\"\r\n" +
+	"\vStopRequest\"\x0e\n" +
+	"\fStopResponse\"\xa6\x01\n" +
 	"\x12InspectDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
 	"diskNumber\x12\x16\n" +
@@ -1670,12 +1746,13 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\x05win32\x18\n" +
 	" \x01(\tR\x05win32\x12\x1b\n" +
 	"\twaits_for\x18\v \x01(\tR\bwaitsFor\x12\x17\n" +
-	"\aheld_by\x18\f \x03(\x04R\x06heldBy2\xd4\x02\n" +
+	"\aheld_by\x18\f \x03(\x04R\x06heldBy2\x9b\x03\n" +
 	"\x05Admin\x12R\n" +
 	"\vInspectDisk\x12$.csiproxyadmin.v1.InspectDiskRequest\x1a\x1d.csiproxyadmin.v1.DiskContent\x12N\n" +
 	"\tClearDisk\x12\".csiproxyadmin.v1.ClearDiskRequest\x1a\x1d.csiproxyadmin.v1.DiskContent\x12Q\n" +
 	"\bDescribe\x12!.csiproxyadmin.v1.DescribeRequest\x1a\".csiproxyadmin.v1.DescribeResponse\x12T\n" +
-	"\tListCalls\x12\".csiproxyadmin.v1.ListCallsRequest\x1a#.csiproxyadmin.v1.ListCallsResponseB7Z5github.com/kubernetes-csi/csi-proxy/v2/internal/adminb\x06proto3"
+	"\tListCalls\x12\".csiproxyadmin.v1.ListCallsRequest\x1a#.csiproxyadmin.v1.ListCallsResponse\x12E\n" +
+	"\x04Stop\x12\x1d.csiproxyadmin.v1.StopRequest\x1a\x1e.csiproxyadmin.v1.StopResponseB7Z5github.com/kubernetes-csi/csi-proxy/v2/internal/adminb\x06proto3"
 
 var (
 	file_csiproxyadmin_v1_admin_proto_rawDescOnce sync.Once
@@ -1689,49 +1766,53 @@ func file_csiproxyadmin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_csiproxyadmin_v1_admin_proto_rawDescData
 }
 
-var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_csiproxyadmin_v1_admin_proto_goTypes = []any{
-	(*InspectDiskRequest)(nil), // 0: csiproxyadmin.v1.InspectDiskRequest
-	(*ClearDiskRequest)(nil),   // 1: csiproxyadmin.v1.ClearDiskRequest
-	(*DiskContent)(nil),        // 2: csiproxyadmin.v1.DiskContent
-	(*Content)(nil),            // 3: csiproxyadmin.v1.Content
-	(*DescribeRequest)(nil),    // 4: csiproxyadmin.v1.DescribeRequest
-	(*DescribeResponse)(nil),   // 5: csiproxyadmin.v1.DescribeResponse
-	(*Disk)(nil),               // 6: csiproxyadmin.v1.Disk
-	(*Partition)(nil),          // 7: csiproxyadmin.v1.Partition
-	(*Volume)(nil),             // 8: csiproxyadmin.v1.Volume
-	(*Session)(nil),            // 9: csiproxyadmin.v1.Session
-	(*Way)(nil),                // 10: csiproxyadmin.v1.Way
-	(*Hop)(nil),                // 11: csiproxyadmin.v1.Hop
-	(*ListCallsRequest)(nil),   // 12: csiproxyadmin.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),  // 13: csiproxyadmin.v1.ListCallsResponse
-	(*FailedCall)(nil),         // 14: csiproxyadmin.v1.FailedCall
-	(*FailedWin32)(nil),        // 15: csiproxyadmin.v1.FailedWin32
-	(*Call)(nil),               // 16: csiproxyadmin.v1.Call
+	(*StopRequest)(nil),        // 0: csiproxyadmin.v1.StopRequest
+	(*StopResponse)(nil),       // 1: csiproxyadmin.v1.StopResponse
+	(*InspectDiskRequest)(nil), // 2: csiproxyadmin.v1.InspectDiskRequest
+	(*ClearDiskRequest)(nil),   // 3: csiproxyadmin.v1.ClearDiskRequest
+	(*DiskContent)(nil),        // 4: csiproxyadmin.v1.DiskContent
+	(*Content)(nil),            // 5: csiproxyadmin.v1.Content
+	(*DescribeRequest)(nil),    // 6: csiproxyadmin.v1.DescribeRequest
+	(*DescribeResponse)(nil),   // 7: csiproxyadmin.v1.DescribeResponse
+	(*Disk)(nil),               // 8: csiproxyadmin.v1.Disk
+	(*Partition)(nil),          // 9: csiproxyadmin.v1.Partition
+	(*Volume)(nil),             // 10: csiproxyadmin.v1.Volume
+	(*Session)(nil),            // 11: csiproxyadmin.v1.Session
+	(*Way)(nil),                // 12: csiproxyadmin.v1.Way
+	(*Hop)(nil),                // 13: csiproxyadmin.v1.Hop
+	(*ListCallsRequest)(nil),   // 14: csiproxyadmin.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),  // 15: csiproxyadmin.v1.ListCallsResponse
+	(*FailedCall)(nil),         // 16: csiproxyadmin.v1.FailedCall
+	(*FailedWin32)(nil),        // 17: csiproxyadmin.v1.FailedWin32
+	(*Call)(nil),               // 18: csiproxyadmin.v1.Call
 }
 var file_csiproxyadmin_v1_admin_proto_depIdxs = []int32{
-	3,  // 0: csiproxyadmin.v1.DiskContent.found:type_name -> csiproxyadmin.v1.Content
-	6,  // 1: csiproxyadmin.v1.DescribeResponse.disks:type_name -> csiproxyadmin.v1.Disk
-	8,  // 2: csiproxyadmin.v1.DescribeResponse.volumes:type_name -> csiproxyadmin.v1.Volume
-	10, // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
-	10, // 4: csiproxyadmin.v1.DescribeResponse.links:type_name -> csiproxyadmin.v1.Way
-	9,  // 5: csiproxyadmin.v1.DescribeResponse.sessions:type_name -> csiproxyadmin.v1.Session
-	7,  // 6: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
-	11, // 7: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
-	16, // 8: csiproxyadmin.v1.ListCallsResponse.calls:type_name -> csiproxyadmin.v1.Call
-	14, // 9: csiproxyadmin.v1.ListCallsResponse.failed:type_name -> csiproxyadmin.v1.FailedCall
-	16, // 10: csiproxyadmin.v1.FailedCall.call:type_name -> csiproxyadmin.v1.Call
-	15, // 11: csiproxyadmin.v1.FailedCall.win32:type_name -> csiproxyadmin.v1.FailedWin32
-	0,  // 12: csiproxyadmin.v1.Admin.InspectDisk:input_type -> csiproxyadmin.v1.InspectDiskRequest
-	1,  // 13: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
-	4,  // 14: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
-	12, // 15: csiproxyadmin.v1.Admin.ListCalls:input_type -> csiproxyadmin.v1.ListCallsRequest
-	2,  // 16: csiproxyadmin.v1.Admin.InspectDisk:output_type -> csiproxyadmin.v1.DiskContent
-	2,  // 17: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.DiskContent
-	5,  // 18: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
-	13, // 19: csiproxyadmin.v1.Admin.ListCalls:output_type -> csiproxyadmin.v1.ListCallsResponse
-	16, // [16:20] is the sub-list for method output_type
-	12, // [12:16] is the sub-list for method input_type
+	5,  // 0: csiproxyadmin.v1.DiskContent.found:type_name -> csiproxyadmin.v1.Content
+	8,  // 1: csiproxyadmin.v1.DescribeResponse.disks:type_name -> csiproxyadmin.v1.Disk
+	10, // 2: csiproxyadmin.v1.DescribeResponse.volumes:type_name -> csiproxyadmin.v1.Volume
+	12, // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
+	12, // 4: csiproxyadmin.v1.DescribeResponse.links:type_name -> csiproxyadmin.v1.Way
+	11, // 5: csiproxyadmin.v1.DescribeResponse.sessions:type_name -> csiproxyadmin.v1.Session
+	9,  // 6: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
+	13, // 7: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
+	18, // 8: csiproxyadmin.v1.ListCallsResponse.calls:type_name -> csiproxyadmin.v1.Call
+	16, // 9: csiproxyadmin.v1.ListCallsResponse.failed:type_name -> csiproxyadmin.v1.FailedCall
+	18, // 10: csiproxyadmin.v1.FailedCall.call:type_name -> csiproxyadmin.v1.Call
+	17, // 11: csiproxyadmin.v1.FailedCall.win32:type_name -> csiproxyadmin.v1.FailedWin32
+	2,  // 12: csiproxyadmin.v1.Admin.InspectDisk:input_type -> csiproxyadmin.v1.InspectDiskRequest
+	3,  // 13: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
+	6,  // 14: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
+	14, // 15: csiproxyadmin.v1.Admin.ListCalls:input_type -> csiproxyadmin.v1.ListCallsRequest
+	0,  // 16: csiproxyadmin.v1.Admin.Stop:input_type -> csiproxyadmin.v1.StopRequest
+	4,  // 17: csiproxyadmin.v1.Admin.InspectDisk:output_type -> csiproxyadmin.v1.DiskContent
+	4,  // 18: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.DiskContent
+	7,  // 19: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
+	15, // 20: csiproxyadmin.v1.Admin.ListCalls:output_type -> csiproxyadmin.v1.ListCallsResponse
+	1,  // 21: csiproxyadmin.v1.Admin.Stop:output_type -> csiproxyadmin.v1.StopResponse
+	17, // [17:22] is the sub-list for method output_type
+	12, // [12:17] is the sub-list for method input_type
 	12, // [12:12] is the sub-list for extension type_name
 	12, // [12:12] is the sub-list for extension extendee
 	0,  // [0:12] is the sub-list for field type_name
@@ -1748,7 +1829,7 @@ func file_csiproxyadmin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_csiproxyadmin_v1_admin_proto_rawDesc), len(file_csiproxyadmin_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

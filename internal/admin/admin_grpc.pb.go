@@ -23,6 +23,7 @@ const (
 	Admin_ClearDisk_FullMethodName   = "/csiproxyadmin.v1.Admin/ClearDisk"
 	Admin_Describe_FullMethodName    = "/csiproxyadmin.v1.Admin/Describe"
 	Admin_ListCalls_FullMethodName   = "/csiproxyadmin.v1.Admin/ListCalls"
+	Admin_Stop_FullMethodName        = "/csiproxyadmin.v1.Admin/Stop"
 )
 
 // AdminClient is the client API for Admin service.
@@ -44,6 +45,9 @@ type AdminClient interface {
 	// ListCalls returns the calls in flight on all pipes, the oldest first, without itself,
 	// health checks and reflection, or the last calls that failed.
 	ListCalls(ctx context.Context, in *ListCallsRequest, opts ...grpc.CallOption) (*ListCallsResponse, error)
+	// Stop lets no new call start, and returns when none runs on any pipe. Then the process ends.
+	// A Windows service refuses it: its manager stops it.
+	Stop(ctx context.Context, in *StopRequest, opts ...grpc.CallOption) (*StopResponse, error)
 }
 
 type adminClient struct {
@@ -94,6 +98,16 @@ func (c *adminClient) ListCalls(ctx context.Context, in *ListCallsRequest, opts 
 	return out, nil
 }
 
+func (c *adminClient) Stop(ctx context.Context, in *StopRequest, opts ...grpc.CallOption) (*StopResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StopResponse)
+	err := c.cc.Invoke(ctx, Admin_Stop_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -113,6 +127,9 @@ type AdminServer interface {
 	// ListCalls returns the calls in flight on all pipes, the oldest first, without itself,
 	// health checks and reflection, or the last calls that failed.
 	ListCalls(context.Context, *ListCallsRequest) (*ListCallsResponse, error)
+	// Stop lets no new call start, and returns when none runs on any pipe. Then the process ends.
+	// A Windows service refuses it: its manager stops it.
+	Stop(context.Context, *StopRequest) (*StopResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -134,6 +151,9 @@ func (UnimplementedAdminServer) Describe(context.Context, *DescribeRequest) (*De
 }
 func (UnimplementedAdminServer) ListCalls(context.Context, *ListCallsRequest) (*ListCallsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListCalls not implemented")
+}
+func (UnimplementedAdminServer) Stop(context.Context, *StopRequest) (*StopResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Stop not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -228,6 +248,24 @@ func _Admin_ListCalls_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_Stop_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StopRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).Stop(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_Stop_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).Stop(ctx, req.(*StopRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -250,6 +288,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListCalls",
 			Handler:    _Admin_ListCalls_Handler,
+		},
+		{
+			MethodName: "Stop",
+			Handler:    _Admin_Stop_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

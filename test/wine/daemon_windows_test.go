@@ -82,7 +82,12 @@ var serving = regexp.MustCompile(`Serving API" pipes=(\d+)`)
 // kills it.
 func launch(t *testing.T, what program, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(what.path(t), args...), started: time.Now()}
+	return launchCommand(t, what.path(t), args...)
+}
+
+func launchCommand(t *testing.T, path string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(path, args...), started: time.Now()}
 	p.cmd.Stderr = p
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -15,11 +15,14 @@ import (
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc"
 	"golang.org/x/sys/windows/svc/mgr"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	fsapi "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -150,6 +153,15 @@ func TestServiceAsPublished(t *testing.T) {
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		t.Errorf("the directory that the service created: %v, %v", info, err)
+	}
+
+	admins, err := transport.Connect(pipe.Path(admin.Pipe))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admins.Close()
+	if _, err := admin.NewAdminClient(admins).Stop(t.Context(), &admin.StopRequest{}); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "Stop-Service") {
+		t.Errorf("Stop = %v, want %v, because the service manager stops it", err, codes.FailedPrecondition)
 	}
 
 	sc(t, "stop", serviceName)

@@ -84,9 +84,24 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 		}
 		return code
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process immediately
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	limit := winsvc.TerminateTime() // the parent may have ended when the signal comes
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals) // a second signal ends the process immediately
+			var cause error
+			if s == syscall.SIGTERM && limit > 0 {
+				cause = winsvc.Shutdown{Limit: limit}
+			}
+			end(cause)
+		case <-ctx.Done():
+		}
+	}()
 	return serving(ctx, func() {})
 }
 
@@ -197,7 +212,7 @@ func run(ctx context.Context, p Program, o *options, ready func()) error {
 			klog.ErrorS(err, "Failed to close node")
 		}
 	}()
-	all, err := n.pipes(o, dirs, config.Calls)
+	all, err := n.pipes(o, dirs, config.Calls, end)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
@@ -220,23 +221,49 @@ func TestDaemonServesAndLogsConfiguration(t *testing.T) {
 	}
 }
 
-// The call must run from before the signal until new clients are rejected. If a busy
+// The call must run from before the stop until new clients are rejected. If a busy
 // machine is too slow for that, the test repeats with a longer call.
-func TestSIGTERMFinishesRunningCall(t *testing.T) {
+func TestStopFinishesRunningCall(t *testing.T) {
 	sockets(t)
-	for _, long := range []time.Duration{time.Second, 10 * time.Second, 45 * time.Second} { // the server's grace is a minute
-		ran := false
-		t.Run(long.String(), func(t *testing.T) { ran = stopDuringCall(t, long) })
-		if ran || t.Failed() {
-			return
-		}
+	for name, stop := range map[string]func(*testing.T, *process) <-chan error{
+		"SIGTERM": func(t *testing.T, p *process) <-chan error {
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			done <- nil
+			return done
+		},
+		"Stop": func(t *testing.T, p *process) <-chan error {
+			conn, err := transport.Connect(pipe.Path(admin.Pipe))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			done := make(chan error, 1)
+			go func() {
+				_, err := admin.NewAdminClient(conn).Stop(context.Background(), &admin.StopRequest{})
+				done <- err
+			}()
+			return done
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, long := range []time.Duration{time.Second, 10 * time.Second, 45 * time.Second} { // the server's grace is a minute
+				ran := false
+				t.Run(long.String(), func(t *testing.T) { ran = stopDuringCall(t, long, stop) })
+				if ran || t.Failed() {
+					return
+				}
+			}
+			t.Error("new clients were rejected only after the running call had ended")
+		})
 	}
-	t.Error("new clients were rejected only after the running call had ended")
 }
 
 // stopDuringCall stops the daemon during a call of that length, and reports whether the
 // call was still running when the daemon rejected new connections.
-func stopDuringCall(t *testing.T, long time.Duration) (ran bool) {
+func stopDuringCall(t *testing.T, long time.Duration, stop func(*testing.T, *process) <-chan error) (ran bool) {
 	p := start(t, "-metrics-bind-address=127.0.0.1:0")
 	p.await(t, "Serving ")
 	node := control(t)
@@ -259,9 +286,7 @@ func stopDuringCall(t *testing.T, long time.Duration) (ran bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	stopped := stop(t, p)
 	err = nodetest.Eventually(longLimit, func() error {
 		other, err := disk.NewClient()
 		if err != nil {
@@ -280,6 +305,9 @@ func stopDuringCall(t *testing.T, long time.Duration) (ran bool) {
 	}
 	if err := <-answer; err != nil {
 		t.Errorf("the running call = %v, want success", err)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("the stop = %v", err)
 	}
 	if code := p.exit(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)

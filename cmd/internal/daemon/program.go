@@ -1,19 +1,25 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 
+	"k8s.io/klog/v2"
+
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
@@ -92,8 +98,8 @@ func (o *options) pipes() ([]string, error) {
 }
 
 // pipes returns the pipes of the node's services, which enforce the rules of the command
-// line, the node's additional pipes, and that of administrators.
-func (n *Node) pipes(o *options, dirs policy.Dirs, inFlight *calls.Calls) ([]serve.Pipe, error) {
+// line, the node's additional pipes, and that of administrators, who stop the program with stop.
+func (n *Node) pipes(o *options, dirs policy.Dirs, inFlight *calls.Calls, stop context.CancelFunc) ([]serve.Pipe, error) {
 	rules := &policy.Rules{Dirs: dirs, Services: o.allowedServices(), SMB: o.smb}
 	rules.SMB.ThisNode = n.Names
 	g := n.Groups
@@ -102,12 +108,23 @@ func (n *Node) pipes(o *options, dirs policy.Dirs, inFlight *calls.Calls) ([]ser
 	if err != nil {
 		return nil, fmt.Errorf("flag -enable-api: %w", err)
 	}
-	pipes := append(serve.Pipes(enabled), n.Pipes...)
+	all := append(serve.Pipes(enabled), n.Pipes...)
 	if o.adminPipe {
 		disks, _ := n.Groups.Disk.(server.Disks)
-		pipes = append(pipes, server.Pipe(disks, inFlight))
+		all = append(all, server.Pipe(disks, inFlight, func(ctx context.Context) error {
+			if o.windowsService { // its manager would take an end without its request for a failure
+				return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "Stop-Service "+serviceName, "it runs as the Windows service %s, which Stop-Service stops", serviceName)
+			}
+			caller, program := inflight.Of(ctx).Process, pipes.UnknownProgram
+			if caller != 0 {
+				program = inflight.Of(ctx).Program()
+			}
+			klog.InfoS("Stopping, because an administrator asked for it", "caller", caller, "program", program)
+			stop()
+			return nil
+		}))
 	}
-	return pipes, nil
+	return all, nil
 }
 
 // states returns what looks at the states of the node's disks and mappings, for metrics, or

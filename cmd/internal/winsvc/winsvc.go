@@ -5,7 +5,8 @@
 // keeps it from that. To stop the service,
 // winsvc ends the context of the program, and reports it as stopped, with exit code 0, when
 // the program has returned. Running calls finish first. When Windows shuts down, the cause
-// of the context is a [Shutdown], which says how much time there is.
+// of the context is a [Shutdown], which says how much time there is. [TerminateTime] is for
+// programs without the manager.
 //
 // If the program fails without a request to stop, the process ends without reporting
 // that the service stopped: only then does Windows run the service's failure actions
@@ -25,12 +26,13 @@ import (
 // soon after ctx ends, and returns the exit code of the process.
 type Program func(ctx context.Context, ready func()) int
 
-// Shutdown is the cause of a program's context that ended because Windows shuts down.
+// Shutdown is the cause of a program's context that ended because Windows shuts down, or the
+// container does.
 type Shutdown struct {
-	Limit time.Duration // what is left until Windows ends the process
+	Limit time.Duration // what is left until the process is ended
 }
 
-func (s Shutdown) Error() string { return fmt.Sprintf("Windows shuts down in %v", s.Limit) }
+func (s Shutdown) Error() string { return fmt.Sprintf("the process is ended in %v", s.Limit) }
 
 // StopWithin returns the time that the program has to stop.
 func (s Shutdown) StopWithin() time.Duration { return s.Limit }

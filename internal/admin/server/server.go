@@ -27,6 +27,7 @@ type Server struct {
 	admin.UnimplementedAdminServer
 	disks Disks
 	calls *calls.Calls
+	stop  func(context.Context) error
 
 	questions questions
 }
@@ -34,13 +35,27 @@ type Server struct {
 var _ admin.AdminServer = (*Server)(nil)
 
 // Pipe returns the pipe of administrators, with the calls of its server. Its rights are those of [pipes.Listen],
-// whatever the rights of the pipes of drivers are.
-func Pipe(disks Disks, calls *calls.Calls) serve.Pipe {
+// whatever the rights of the pipes of drivers are. stop begins to stop the server, for a call.
+func Pipe(disks Disks, calls *calls.Calls, stop func(context.Context) error) serve.Pipe {
 	return serve.Pipe{
-		Name: admin.Pipe, Desc: &admin.Admin_ServiceDesc, Impl: &Server{disks: disks, calls: calls},
+		Name: admin.Pipe, Desc: &admin.Admin_ServiceDesc, Impl: &Server{disks: disks, calls: calls, stop: stop},
 		Changes: func(method string) bool { return method == "ClearDisk" },
 		Listen:  pipes.Listen,
+		Stops:   "Stop",
 		Looks:   true,
+	}
+}
+
+// Stop implements [admin.AdminServer].
+func (s *Server) Stop(ctx context.Context, _ *admin.StopRequest) (*admin.StopResponse, error) {
+	if err := s.stop(ctx); err != nil {
+		return nil, hosterr.Wrap("stop", "csi-proxy", err)
+	}
+	select {
+	case <-s.calls.None():
+		return &admin.StopResponse{}, nil
+	case <-ctx.Done():
+		return nil, hosterr.Wrap("wait for the calls of", "csi-proxy", ctx.Err())
 	}
 }
 

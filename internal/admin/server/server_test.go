@@ -1,12 +1,17 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
@@ -17,4 +22,41 @@ func TestClearDiskRefusesUnknownFields(t *testing.T) {
 	if _, err := (&Server{}).ClearDisk(t.Context(), in); !errors.Is(err, hosterr.ErrInvalid) {
 		t.Errorf("ClearDisk = %v, want %v", err, hosterr.ErrInvalid)
 	}
+}
+
+// Stop answers when no call runs; two of them do not wait for each other.
+func TestStopAnswersWhenNoCallRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, call := new(calls.Calls), new(inflight.Call)
+		all.Start(call, time.Hour, nil)
+		s := &Server{calls: all, stop: func(context.Context) error { return nil }}
+		answers := make(chan error, 2)
+		for range cap(answers) {
+			go func() {
+				_, err := s.Stop(t.Context(), nil)
+				answers <- err
+			}()
+		}
+		all.Close()
+		synctest.Wait()
+		if n := len(answers); n != 0 {
+			t.Errorf("%d of 2 have their answer while a call runs", n)
+		}
+		all.End(call)
+		for range cap(answers) {
+			if err := <-answers; err != nil {
+				t.Error(err)
+			}
+		}
+
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := (&Server{calls: new(calls.Calls), stop: s.stop}).Stop(gone, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that gives up: %v", err)
+		}
+		refused := errors.New("refused")
+		if _, err := (&Server{calls: all, stop: func(context.Context) error { return refused }}).Stop(t.Context(), nil); !errors.Is(err, refused) {
+			t.Errorf("a stop that is refused: %v", err)
+		}
+	})
 }

@@ -22,7 +22,7 @@ type Calls struct {
 	calls  map[*inflight.Call]watch
 	timed  bool // a timer is running that looks for calls that take longer than their limit
 	closed bool
-	none   chan struct{} // once closed is true: is closed when there are no calls
+	none   chan struct{} // nil until it is needed; is closed when there are no calls and none may start
 
 	failed failedCalls
 }
@@ -176,7 +176,7 @@ func (c *Calls) End(call *inflight.Call) {
 	defer c.mu.Unlock()
 	delete(c.calls, call)
 	if c.closed && len(c.calls) == 0 {
-		close(c.none)
+		close(c.whenNone())
 	}
 }
 
@@ -185,9 +185,23 @@ func (c *Calls) End(call *inflight.Call) {
 func (c *Calls) Close() (running int, none <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed, c.none = true, make(chan struct{})
+	c.closed = true
 	if len(c.calls) == 0 {
-		close(c.none)
+		close(c.whenNone())
 	}
-	return len(c.calls), c.none
+	return len(c.calls), c.whenNone()
+}
+
+// None returns the channel that [Calls.Close] returns, also before that.
+func (c *Calls) None() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.whenNone()
+}
+
+func (c *Calls) whenNone() chan struct{} {
+	if c.none == nil {
+		c.none = make(chan struct{})
+	}
+	return c.none
 }

@@ -33,6 +33,8 @@ type group struct {
 	limit *limit.Calls
 	calls *calls.Calls
 	quiet bool // failures of calls are not logged, unless csi-proxy causes them
+
+	stop *group // of the method [Pipe.Stops]
 }
 
 // wrapService returns the service with each of its methods wrapped by
@@ -41,7 +43,11 @@ func (s *Server) wrapService(service *grpc.ServiceDesc, g group) *grpc.ServiceDe
 	desc := *service
 	desc.Methods = make([]grpc.MethodDesc, len(service.Methods))
 	for i, m := range service.Methods {
-		desc.Methods[i] = grpc.MethodDesc{MethodName: m.MethodName, Handler: s.wrapMethod(g, desc.ServiceName, m)}
+		of := g
+		if g.stop != nil && m.MethodName == g.Stops {
+			of = *g.stop
+		}
+		desc.Methods[i] = grpc.MethodDesc{MethodName: m.MethodName, Handler: s.wrapMethod(of, desc.ServiceName, m)}
 	}
 	return &desc
 }

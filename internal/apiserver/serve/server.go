@@ -52,6 +52,10 @@ type Pipe struct {
 	// Listen creates the pipe; nil means [Config.Listen].
 	Listen func(name string) (net.Listener, error)
 
+	// Stops is the method that stops the server, or empty: the server does not wait for it, and
+	// it runs however busy the pipe is.
+	Stops string
+
 	// Looks means that callers of methods without [Pipe.Changes] only look, such as a command
 	// that shows the calls in flight: if one gives up, the failure is not logged or kept.
 	Looks bool
@@ -132,7 +136,8 @@ const (
 	readyLimit = 10 * time.Second
 
 	// flushLimit is how long finished responses may take to reach their clients
-	// after the last call. Only clients that do not read get close to it.
+	// after the last call, or less if the process has less time. Only clients that do not
+	// read get close to it.
 	flushLimit = 5 * time.Second
 
 	// cutLimit is how long calls may take to notice that they were cut off.
@@ -193,8 +198,9 @@ func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
 	listener := limit.NewPipe(p.Name, l, s.config.Log, func(c *limit.Conn, how limit.Crowded) { s.crowded(p.Name, c, how) })
 	api := group{Pipe: p, limit: listener.API, calls: s.calls}
 	// A stop does not wait for the health and reflection services: clients use
-	// them to see that the server is stopping.
+	// them to see that the server is stopping. Nor for the call that asks for it.
 	aux := group{Pipe: p, limit: listener.Aux, calls: new(calls.Calls), quiet: true}
+	api.stop = &group{Pipe: p, limit: listener.Aux, calls: aux.calls}
 	g := grpc.NewServer(append(limit.Options(),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
 		grpc.ChainUnaryInterceptor(slices.Concat(s.config.Interceptors, []grpc.UnaryServerInterceptor{s.invoke(listener)})...),
@@ -272,13 +278,15 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(failure, s.stop(s.grace(ctx)))
 }
 
-// grace returns how long running calls may take after ctx has ended.
-func (s *Server) grace(ctx context.Context) time.Duration {
+// grace returns how long running calls may take after ctx has ended, and how long they and the
+// responses of the last ones together.
+func (s *Server) grace(ctx context.Context) (calls, flushed time.Duration) {
+	calls, flushed = s.config.Grace, s.config.Grace+flushLimit
 	var limited interface{ StopWithin() time.Duration }
 	if errors.As(context.Cause(ctx), &limited) {
-		return max(min(s.config.Grace, limited.StopWithin()-flushLimit-cutLimit), 0)
+		flushed = max(min(flushed, limited.StopWithin()-cutLimit), 0)
 	}
-	return s.config.Grace
+	return min(calls, flushed), flushed
 }
 
 // checkPipes connects to each pipe and then calls Ready. A pipe that rejects this
@@ -324,8 +332,10 @@ func (s *Server) closePipes() {
 	}
 }
 
-// stop stops all gRPC servers, including those that have not started to serve.
-func (s *Server) stop(limit time.Duration) error {
+// stop stops all gRPC servers, including those that have not started to serve. The limits are
+// those of [Server.grace].
+func (s *Server) stop(limit, flushed time.Duration) error {
+	end := time.Now().Add(flushed)
 	running, done := s.calls.Close()
 	for _, p := range s.pipes {
 		p.health.Shutdown()
@@ -369,7 +379,7 @@ func (s *Server) stop(limit time.Duration) error {
 	cut := s.calls.Count()
 	close(s.callsDone)
 	if cut == 0 {
-		wait(flushLimit)
+		wait(min(flushLimit, time.Until(end)))
 	}
 	for _, p := range s.pipes {
 		// gRPC's Stop would block here on a GracefulStop that waits for a call

@@ -26,21 +26,26 @@ func (s shutdown) StopWithin() time.Duration { return time.Duration(s) }
 // When Windows shuts down, it ends the process after a few seconds, so calls that run
 // longer are cut off before that, with an answer.
 func TestShutdownShortensGrace(t *testing.T) {
-	for limit, want := range map[time.Duration]time.Duration{
-		time.Second: 0, 9 * time.Second: 3 * time.Second, 89 * time.Second: time.Minute,
+	type graces struct{ calls, flushed time.Duration }
+	grace := func(ctx context.Context) graces {
+		calls, flushed := (&Server{config: Config{Grace: time.Minute}}).grace(ctx)
+		return graces{calls, flushed}
+	}
+	for limit, want := range map[time.Duration]graces{
+		time.Millisecond: {}, 4 * time.Second: {3 * time.Second, 3 * time.Second}, 62 * time.Second: {time.Minute, 61 * time.Second}, 89 * time.Second: {time.Minute, 65 * time.Second},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		inner, end := context.WithCancel(ctx)
 		cancel(shutdown(limit))
-		if got := (&Server{config: Config{Grace: time.Minute}}).grace(inner); got != want {
+		if got := grace(inner); got != want {
 			t.Errorf("with %v until the end of the process, calls get %v, want %v", limit, got, want)
 		}
 		end()
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := (&Server{config: Config{Grace: time.Minute}}).grace(ctx); got != time.Minute {
-		t.Errorf("in an ordinary stop, calls get %v, want a minute", got)
+	if got, want := grace(ctx), (graces{time.Minute, 65 * time.Second}); got != want {
+		t.Errorf("in an ordinary stop, calls get %v, want %v", got, want)
 	}
 }
 
@@ -53,7 +58,7 @@ func TestStopRemovesUnservedPipes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.stop(time.Minute); err != nil || int(closed.Load()) != len(pipes) {
+	if err := s.stop(time.Minute, time.Minute); err != nil || int(closed.Load()) != len(pipes) {
 		t.Errorf("stop = %v, and %d of %d pipes are closed", err, closed.Load(), len(pipes))
 	}
 }
