@@ -164,7 +164,7 @@ func run(ctx context.Context, p Program, o *options, ready func()) error {
 	defer end()
 
 	config := serve.Config{
-		Audit: o.audit, ReadOnly: o.readOnly, Failed: o.events.failed,
+		Audit: o.audit, ReadOnly: o.readOnly, IgnoreFields: o.ignoreFields, Failed: o.events.failed,
 		Version: p.Version,
 	}
 	if o.pipeSDDL != "" {

@@ -35,6 +35,7 @@ type options struct {
 	pipeSDDL       string
 	enabledAPIs    []string
 	readOnly       bool
+	ignoreFields   bool
 	audit          bool
 	adminPipe      bool
 	windowsService bool
@@ -111,6 +112,7 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.pprofAddress, "pprof-bind-address", "", "loopback `address:port`, such as 127.0.0.1:6060, on which to serve profiles of this process for go tool pprof; default: no profiles")
 	list(f, "enable-api", &o.enabledAPIs, "`group` or group/version to serve, or several with commas between them; repeatable; default: all", func(string) error { return nil })
 	f.BoolVar(&o.readOnly, "read-only-api", false, "refuse requests that change the node")
+	choice(f, "unknown-fields", &o.ignoreFields, "refuse", "log", "what becomes of a request with a field that the called version of the API does not have: refuse, or `log`, which ignores the field")
 	f.BoolVar(&o.audit, "audit-log", true, "log each request that changes the node, with the calling process and the result")
 	f.BoolVar(&o.adminPipe, "admin-pipe", true, "serve the pipe csi-proxy-admin, with which administrators of the node clear disks and see the calls in flight and the last that failed")
 	f.StringVar(&o.pipeSDDL, "pipe-sddl", "", "`SDDL` of the security descriptor of the pipes; default: administrators may connect, LocalSystem and the account of this process have all rights")

@@ -113,6 +113,13 @@ func (l *Log) Failure(c *inflight.Call, err error) {
 	l.line(levelOf(code, c, err), "Request failed", err, attrs)
 }
 
+// Ignored logs that fields of a request are ignored. It counts as a failure for [lines].
+func (l *Log) Ignored(c *inflight.Call, err error) {
+	if l.failures.allow(c.Process, c.Program) {
+		l.line(slog.LevelWarn, "Ignoring fields of a request", err, append(attrsOf(c), slog.String("err", failure.Limited(err.Error()))))
+	}
+}
+
 // lookedOnly reports whether a call ended because a caller that only looks gave up.
 func (l *Log) lookedOnly(c *inflight.Call, code codes.Code) bool {
 	m := l.methods[c.Method]

@@ -19,6 +19,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/limit"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
@@ -190,11 +191,26 @@ func (c *call) receive(in any) error {
 		err = failure.In(c.ctx, hosterr.Wrap("receive the request of", c.full, c.ctx.Err()))
 	case err == nil && c.request.err != nil:
 		err = failure.Of(hosterr.Wrap("read the request of", c.full, hosterr.Text(hosterr.ErrInvalid, "%w", c.request.err)))
+	case err == nil && !c.quiet:
+		err = c.known()
 	}
 	if err != nil {
 		c.limit.Drop(&c.limits)
 	}
 	return err
+}
+
+// known refuses a request with fields that its message does not have, or logs it.
+func (c *call) known() error {
+	err := wire.CheckFields(c.request.into.ProtoReflect())
+	switch {
+	case err == nil:
+		return nil
+	case c.server.config.IgnoreFields:
+		c.server.log.Ignored(&c.record, err)
+		return nil
+	}
+	return failure.Of(hosterr.Wrap("call", c.full, err))
 }
 
 func (c *call) tooSlow() *failure.Error {

@@ -3,6 +3,7 @@ package serve_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -313,4 +314,29 @@ func TestOverloadIsCounted(t *testing.T) {
 		stop()
 		<-done
 	})
+}
+
+// A field that the called version does not have is never dropped in silence: the request is
+// refused, or logged.
+func TestFieldsOfOtherVersions(t *testing.T) {
+	for _, ignore := range []bool{false, true} {
+		t.Run(fmt.Sprintf("ignored %t", ignore), func(t *testing.T) {
+			socketDir(t)
+			var log logBuffer
+			rescans := 0
+			begin(t, serve.Config{Log: log.logger(slog.LevelInfo), IgnoreFields: ignore}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error { rescans++; return nil }}})
+			request := &diskv1.RescanRequest{}
+			request.ProtoReflect().SetUnknown([]byte{7 << 3, 1})
+			_, err := dialDisk(t).Rescan(t.Context(), request)
+			if ignore {
+				if err != nil || rescans != 1 || len(lines(log.String(), "Ignoring fields of a request")) != 1 {
+					t.Errorf("Rescan = %v after %d rescans, want it done and logged:\n%s", err, rescans, log.String())
+				}
+				return
+			}
+			if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "v1.RescanRequest: this version of the API has no field 7 in it") || rescans != 0 {
+				t.Errorf("Rescan = %v after %d rescans, want InvalidArgument with the message and the field", err, rescans)
+			}
+		})
+	}
 }

@@ -118,6 +118,10 @@ type Config struct {
 	// ReadOnly refuses requests that change the node.
 	ReadOnly bool
 
+	// IgnoreFields logs requests with fields that the called version of the API does not have,
+	// instead of refusing them: see [wire.CheckFields].
+	IgnoreFields bool
+
 	// Grace is the time that running calls get to finish when the server stops;
 	// 0 means one minute.
 	Grace time.Duration
