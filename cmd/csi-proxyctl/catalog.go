@@ -13,10 +13,34 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	// Each registers the version in its .proto file; a test finds those that are missing here.
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta3"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta2"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v2alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha2"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta2"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/system/v1alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta2"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta3"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v2alpha1"
+
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
-	_ "github.com/kubernetes-csi/csi-proxy/v2/internal/wire" // registers every version that can be served
 )
 
 // api is a version of an API group.

@@ -106,7 +106,7 @@ func TestWorst(t *testing.T) {
 // failed is a note.
 func TestExamineFailed(t *testing.T) {
 	failed := func(method, code, text string) *admin.FailedCall {
-		return &admin.FailedCall{Call: &admin.Call{Method: method, Target: `target_path=C:\k\globalmount`}, Code: code, Error: text, Times: 2}
+		return &admin.FailedCall{Call: &admin.Call{Method: method, Target: `target_path=C:\k\globalmount`, Changes: !strings.HasPrefix(method, "Get")}, Code: code, Error: text, Times: 2}
 	}
 	const held = "The process cannot access the file because it is being used by another process."
 	pod := &admin.Way{Path: `C:\k\pods\7f2c\mount`, Hops: []*admin.Hop{{Path: `C:\k\pods\7f2c\mount`}, {Path: `C:\k\globalmount`}}}

@@ -21,8 +21,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
-	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 )
 
 // finding is a result of a check.
@@ -90,7 +88,7 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 	}
 	found := examinePipes(probes, version, ownersOf(servedAt, pipes.ServerOf))
 	if slices.ContainsFunc(probes, func(p probed) bool { return p.state == served }) {
-		found = slices.Concat(found, examineBuilds(probes, version), a.examineKubelet(ctx, kubelet), a.examineNode(ctx), a.examineMappings(ctx), a.examineISCSI(ctx))
+		found = slices.Concat(found, examineBuilds(probes, version), a.examineKubelet(ctx, kubelet), a.examineNode(ctx), a.examineISCSI(ctx))
 	}
 	found = slices.Concat(found, examineServer(serviceName, paths), examineInstall(serviceName), a.examineServiceLogs(), examineWindows())
 	found = grouped(found)
@@ -286,12 +284,11 @@ func (a *app) examineDisksOnly(ctx context.Context) []finding {
 	if err != nil && !errors.Is(err, errIncomplete) {
 		return checkFailed(check, err)
 	}
-	facts, known := a.diskFacts(ctx, disks)
 	serials := map[uint32]string{}
 	var all []*admin.Disk
 	for _, e := range disks {
 		serials[e.Number] = e.Serial
-		d := &admin.Disk{Number: e.Number, ReadOnly: facts[e.Number].readOnly, Identity: facts[e.Number].identity}
+		d := &admin.Disk{Number: e.Number}
 		if e.SizeBytes == nil || e.Online == nil {
 			d.Error = fmt.Sprintf("csi-proxyctl disk list %d shows the reason", e.Number)
 		} else {
@@ -302,50 +299,8 @@ func (a *app) examineDisksOnly(ctx context.Context) []finding {
 	if found := examineDisks(&admin.DescribeResponse{Disks: all, VolumesError: "not asked"}, serials); found != nil {
 		return found
 	}
-	text := plural(len(disks), "1 disk, online and writable", "%d disks, all online and writable")
-	if !known {
-		text = plural(len(disks), "1 disk, online; the API does not report whether it is writable", "%d disks, all online; the API does not report whether they are writable")
-	}
+	text := plural(len(disks), "1 disk, online; the API does not report whether it is writable", "%d disks, all online; the API does not report whether they are writable")
 	return []finding{{resultOK, check, text, ""}}
-}
-
-// diskFact is what the API does not say about a disk.
-type diskFact struct {
-	readOnly bool
-	identity string // the identity by which Windows distinguishes disks; "" without a partition table
-}
-
-// diskFacts returns facts about the disks of the simulated node, if one is served, otherwise
-// of this Windows. known is false if the disks cannot be checked.
-func (a *app) diskFacts(ctx context.Context, disks []diskEntry) (facts map[uint32]diskFact, known bool) {
-	facts = map[uint32]diskFact{}
-	conn, err := connect(pipe.Path(simcontrol.Pipe))
-	if err != nil {
-		api := diskapi.New()
-		for _, d := range disks {
-			readOnly, err := api.GetDiskReadOnly(d.Number)
-			if err != nil {
-				return nil, false
-			}
-			identity, err := api.Identity(d.Number)
-			if err != nil {
-				a.note("disk %d: cannot get identity: %s", d.Number, brief(err))
-			}
-			facts[d.Number] = diskFact{readOnly, identity}
-		}
-		return facts, true
-	}
-	defer conn.Close()
-	ctx, cancel := a.limited(ctx)
-	defer cancel()
-	state, err := simcontrol.NewClient(conn).Show(ctx)
-	if err != nil {
-		return nil, false
-	}
-	for _, d := range state.Disks {
-		facts[d.Number] = diskFact{d.ReadOnly, d.Identity}
-	}
-	return facts, true
 }
 
 // examineMappings checks the node's SMB mappings.

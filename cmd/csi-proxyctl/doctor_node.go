@@ -12,7 +12,6 @@ import (
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
 
@@ -43,7 +42,7 @@ func (a *app) examineNode(ctx context.Context) []finding {
 		return append(checkFailed("disks", err), found...)
 	case err != nil:
 		text, _ := explain(err)
-		return append(a.examineDisksOnly(ctx), finding{resultNote, "volumes", "volumes, links, calls and iSCSI sessions were not checked: " + text,
+		return append(a.examineDisksOnly(ctx), finding{resultNote, "volumes", "volumes, links, calls, SMB mappings and iSCSI sessions were not checked: " + text,
 			"use the csi-proxy of the same release as csi-proxyctl, without -admin-pipe=false, as an administrator"})
 	}
 	// The names of the disks are an answer of the API, which may be what hangs.
@@ -85,7 +84,7 @@ func (a *app) examineNode(ctx context.Context) []finding {
 		links = append(notListed("links", node.LinksError), links...)
 	}
 	broken := slices.ContainsFunc(links, func(f finding) bool { return f.Result == resultProblem })
-	return slices.Concat(disks, volumes, links, found, examineTargets(node, broken), examineDirs(node))
+	return slices.Concat(disks, volumes, links, found, a.examineMappings(ctx), examineTargets(node, broken), examineDirs(node))
 }
 
 // examineDirs finds working directories that let requests reach too much, or nothing.
@@ -433,7 +432,7 @@ func examineFailed(failed []*admin.FailedCall, links []*admin.Way) (found []find
 		switch {
 		case cause != "":
 			found = append(found, finding{resultProblem, "calls", cause, remedy})
-		case calls.Changes(f.Call.GetMethod()) || slices.Contains([]string{"Internal", "Unavailable", "DeadlineExceeded"}, f.Code):
+		case f.Call.GetChanges() || slices.Contains([]string{"Internal", "Unavailable", "DeadlineExceeded"}, f.Code):
 			others = append(others, f)
 		}
 	}

@@ -2,21 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	v1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
 	smb "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
-	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
-	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
 
 // passwordVariable is the environment variable for passwords. They must not be
@@ -49,56 +45,15 @@ type smbMapping struct {
 	UsedBy []string `json:"usedBy"`
 }
 
-// smbMappings returns the mappings of the simulated node, if one is served, otherwise of
-// this Windows. The API has no method that lists mappings.
+// smbMappings returns the mappings of the node, through the pipe of administrators: the API has no
+// method that lists them.
 func (a *app) smbMappings(ctx context.Context) ([]smbMapping, error) {
-	conn, err := connect(pipe.Path(simcontrol.Pipe))
-	if err != nil {
-		if runtime.GOOS != "windows" {
-			return nil, &hinted{&failure{err: err}, "run this command on the Windows node, or with a simulated node"}
-		}
-		return thisNodesMappings()
-	}
-	defer conn.Close()
-	ctx, cancel := a.limited(ctx)
-	defer cancel()
-	state, err := simcontrol.NewClient(conn).Show(ctx)
-	if err != nil {
-		return nil, &failure{"node show", err}
-	}
+	node, err := a.describe(ctx, &admin.DescribeRequest{Mappings: true})
 	list := []smbMapping{}
-	for _, m := range state.SMBMappings {
-		list = append(list, smbMapping{m.Remote, m.User, m.Status, append([]string{}, m.UsedBy...)})
+	for _, m := range node.GetMappings() {
+		list = append(list, smbMapping{m.Share, m.User, m.Status, append([]string{}, m.UsedBy...)})
 	}
-	return list, nil
-}
-
-// thisNodesMappings returns the mappings of this Windows. It searches for links below the
-// kubelet's default directory.
-func thisNodesMappings() ([]smbMapping, error) {
-	api, ok := smbapi.New().(smbapi.SMBAPI)
-	if !ok {
-		return nil, &failure{err: errors.New("cannot list SMB mappings on this system")}
-	}
-	mappings, err := api.Mappings()
-	if err != nil {
-		return nil, &failure{err: err}
-	}
-	links, err := api.Links()
-	if err != nil {
-		return nil, &failure{err: err}
-	}
-	list := []smbMapping{}
-	for _, m := range mappings {
-		e := smbMapping{m.Share.String(), m.User, m.Status.String(), []string{}}
-		for _, l := range links {
-			if l.Share() == m.Share {
-				e.UsedBy = append(e.UsedBy, l.Path)
-			}
-		}
-		list = append(list, e)
-	}
-	return list, nil
+	return list, err
 }
 
 func (a *app) smbListCommand() *cobra.Command {

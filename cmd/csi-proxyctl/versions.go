@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
 // versionEntry is a version of an API in the list.
@@ -133,7 +132,7 @@ func (a *app) probe(ctx context.Context, svc api) probed {
 func (a *app) await(ctx context.Context) error {
 	limited, cancel := a.limited(ctx)
 	defer cancel()
-	err := node.Poll(limited, node.SystemClock{}, node.Pace{Pause: awaitInterval}, func() (bool, error) {
+	err := poll(limited, awaitInterval, func() (bool, error) {
 		return slices.ContainsFunc(catalog(), func(svc api) bool { return a.probe(limited, svc).state == served }), nil
 	})
 	switch {

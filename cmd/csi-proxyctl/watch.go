@@ -2,13 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
 // watchable adds the flags --watch and --interval to a command that changes nothing.
@@ -38,7 +37,7 @@ func (a *app) watch(c *cobra.Command, args []string, interval time.Duration, sho
 	stdout, stderr := a.stdout, a.stderr
 	defer func() { a.stdout, a.stderr = stdout, stderr }()
 	last, printed := "", false
-	err := node.Poll(c.Context(), node.SystemClock{}, node.Pace{Pause: interval}, func() (bool, error) {
+	err := poll(c.Context(), interval, func() (bool, error) {
 		var out, notes bytes.Buffer
 		a.stdout, a.stderr = &out, &notes
 		err := show(c, args)
@@ -83,4 +82,18 @@ func (a *app) separator() string {
 		return "---\n"
 	}
 	return "\n# changed at " + time.Now().Format(time.TimeOnly) + "\n"
+}
+
+// poll calls f until it is done or fails, or ctx ends, with a pause between two calls.
+func poll(ctx context.Context, pause time.Duration, f func() (done bool, err error)) error {
+	for {
+		if done, err := f(); done || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }

@@ -23,9 +23,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
@@ -296,7 +294,7 @@ func (q *inquiry) checkCallsWith(match func(field) bool) []*admin.FailedCall {
 func hangTrouble(calls []*admin.Call, c *admin.Call) (cause, remedy string) {
 	const unfinished = "Windows has not finished it, and it cannot be stopped: csi-proxyctl calls --watch shows whether it ends; if it does not, check the disk, and restart the node"
 	switch holder := holderOf(calls, c); {
-	case c.WaitsFor == "" && c.Phase == string(inflight.Running):
+	case c.WaitsFor == "" && c.Phase == "running":
 		return callText(c), unfinished
 	case c.WaitsFor != "" && holder != nil && holder.WaitsFor == "" && hanging(holder):
 		return callText(holder) + fmt.Sprintf("; call %d, %s, waits for it", c.Id, c.Method), unfinished
@@ -685,7 +683,7 @@ func (q *inquiry) users(ctx context.Context, share string) {
 		if !winpath.SameShare(m.Remote, share) {
 			continue
 		}
-		q.step("users", "mapped for user %q, with %s", m.User, plural(len(m.UsedBy), "1 link of a CSI volume", "%d links of CSI volumes"))
+		q.step("users", "mapped for user %s, with %s", cmp.Or(printable(m.User), "unknown"), plural(len(m.UsedBy), "1 link of a CSI volume", "%d links of CSI volumes"))
 		for _, link := range m.UsedBy {
 			q.step("users", "%s", link)
 		}
@@ -1021,13 +1019,20 @@ func (q *inquiry) foreign(d *admin.Disk, hasVolumes bool, found *admin.DiskConte
 	}
 }
 
+// What csi-proxy calls content that has no name of its own.
+const (
+	bootSector     = "boot sector or MBR partition table"
+	unknownContent = "unknown content"
+	emptyTable     = "partition table without partitions"
+)
+
 // foreignTrouble says that a disk has content of another system, and what to do; or "". The cause
 // calls the disk name. A partition table that Windows knows is not such content, nor is what a
 // format may have left in the volume of a partition: FormatVolume knows whether it may continue
 // there.
 func foreignTrouble(d *admin.Disk, hasVolumes bool, found *admin.DiskContent, name string) (cause, remedy string) {
-	ofWindows := []string{"NTFS", "ReFS", "exFAT", "FAT", storage.BootSector, storage.UnknownContent}
-	tables := []string{"GPT partition table", storage.BootSector, storage.EmptyTable}
+	ofWindows := []string{"NTFS", "ReFS", "exFAT", "FAT", bootSector, unknownContent}
+	tables := []string{"GPT partition table", bootSector, emptyTable}
 	var foreign []string
 	for _, f := range found.Found {
 		partition, isPartition := strings.CutPrefix(f.What, "partition ")

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
 
@@ -69,7 +68,7 @@ func ageOf(c *admin.Call) time.Duration {
 // directory.
 func (q *inquiry) failures(match func(field) bool) (found []*admin.FailedCall) {
 	for _, f := range q.failed {
-		matches := calls.Changes(f.Call.GetMethod()) && slices.ContainsFunc(fieldsOf(f.Call.GetTarget()), match)
+		matches := f.Call.GetChanges() && slices.ContainsFunc(fieldsOf(f.Call.GetTarget()), match)
 		if !matches && !q.quotes(f) {
 			continue
 		}
@@ -246,7 +245,7 @@ func likelyFirst[T any](all []T, of func(T) *admin.Call) []T {
 // not mounted yet.
 func (q *inquiry) mayStage(c *admin.Call, groups []string) bool {
 	group, _, _ := strings.Cut(apiOf(c.GetPipe()), "/")
-	return slices.Contains(groups, group) && calls.Changes(c.GetMethod()) && !undoing(c) && !slices.ContainsFunc(fieldsOf(c.GetTarget()), q.ofAnother)
+	return slices.Contains(groups, group) && c.GetChanges() && !undoing(c) && !slices.ContainsFunc(fieldsOf(c.GetTarget()), q.ofAnother)
 }
 
 // isPath reports whether a field is a path, and not a volume or a share.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 )
 
 // Problems that a simulated node does not have.
@@ -217,6 +218,15 @@ func TestWhyForeignContent(t *testing.T) {
 		}
 		if q.foreign(&admin.Disk{Number: 1, Style: c.style}, c.hasVolumes, in); q.Cause != want || len(q.Steps) != len(c.found) {
 			t.Errorf("%s: %q with %d steps, want %q", c.name, q.Cause, len(q.Steps), want)
+		}
+	}
+}
+
+// The daemon chooses the words for content.
+func TestContentWords(t *testing.T) {
+	for ours, theirs := range map[string]string{bootSector: storage.BootSector, unknownContent: storage.UnknownContent, emptyTable: storage.EmptyTable} {
+		if ours != theirs {
+			t.Errorf("csi-proxy calls it %q, not %q", theirs, ours)
 		}
 	}
 }

@@ -409,7 +409,9 @@ type DescribeRequest struct {
 	// Also follow the links and mount points of volumes in the working directories.
 	Links bool `protobuf:"varint,3,opt,name=links,proto3" json:"links,omitempty"`
 	// Also list the sessions of the iSCSI initiator.
-	Sessions      bool `protobuf:"varint,4,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	Sessions bool `protobuf:"varint,4,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	// List the SMB mappings, with the links that use them, and nothing else.
+	Mappings      bool `protobuf:"varint,5,opt,name=mappings,proto3" json:"mappings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -472,6 +474,13 @@ func (x *DescribeRequest) GetSessions() bool {
 	return false
 }
 
+func (x *DescribeRequest) GetMappings() bool {
+	if x != nil {
+		return x.Mappings
+	}
+	return false
+}
+
 // DescribeResponse is the response of Describe.
 type DescribeResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -496,6 +505,8 @@ type DescribeResponse struct {
 	Sessions []*Session `protobuf:"bytes,10,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	// Why there are no sessions, or empty. It is also empty if the service MSiSCSI does not run.
 	SessionsError string `protobuf:"bytes,11,opt,name=sessions_error,json=sessionsError,proto3" json:"sessions_error,omitempty"`
+	// The SMB mappings, if the request asks for them.
+	Mappings      []*Mapping `protobuf:"bytes,12,rep,name=mappings,proto3" json:"mappings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -607,6 +618,85 @@ func (x *DescribeResponse) GetSessionsError() string {
 	return ""
 }
 
+func (x *DescribeResponse) GetMappings() []*Mapping {
+	if x != nil {
+		return x.Mappings
+	}
+	return nil
+}
+
+// Mapping is a global SMB mapping.
+type Mapping struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The share, such as \\server\share.
+	Share string `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	// The user; empty for the node's own account, or if Windows does not report it.
+	User   string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// The links of CSI volumes that lead to the share.
+	UsedBy        []string `protobuf:"bytes,4,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mapping) Reset() {
+	*x = Mapping{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mapping) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mapping) ProtoMessage() {}
+
+func (x *Mapping) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mapping.ProtoReflect.Descriptor instead.
+func (*Mapping) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Mapping) GetShare() string {
+	if x != nil {
+		return x.Share
+	}
+	return ""
+}
+
+func (x *Mapping) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Mapping) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Mapping) GetUsedBy() []string {
+	if x != nil {
+		return x.UsedBy
+	}
+	return nil
+}
+
 // Disk is a disk of the node.
 type Disk struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -638,7 +728,7 @@ type Disk struct {
 
 func (x *Disk) Reset() {
 	*x = Disk{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +740,7 @@ func (x *Disk) String() string {
 func (*Disk) ProtoMessage() {}
 
 func (x *Disk) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +753,7 @@ func (x *Disk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disk.ProtoReflect.Descriptor instead.
 func (*Disk) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Disk) GetNumber() uint32 {
@@ -762,7 +852,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -774,7 +864,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -787,7 +877,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Partition) GetNumber() uint32 {
@@ -838,7 +928,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +940,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +953,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Volume) GetId() string {
@@ -953,7 +1043,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1055,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1068,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Session) GetTarget() string {
@@ -1032,7 +1122,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1134,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1147,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Way) GetPath() string {
@@ -1125,7 +1215,7 @@ type Hop struct {
 
 func (x *Hop) Reset() {
 	*x = Hop{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1227,7 @@ func (x *Hop) String() string {
 func (*Hop) ProtoMessage() {}
 
 func (x *Hop) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1240,7 @@ func (x *Hop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hop.ProtoReflect.Descriptor instead.
 func (*Hop) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Hop) GetPath() string {
@@ -1192,7 +1282,7 @@ type ListCallsRequest struct {
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1294,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1307,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListCallsRequest) GetFailed() bool {
@@ -1238,7 +1328,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1340,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1353,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListCallsResponse) GetCalls() []*Call {
@@ -1302,7 +1392,7 @@ type FailedCall struct {
 
 func (x *FailedCall) Reset() {
 	*x = FailedCall{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1404,7 @@ func (x *FailedCall) String() string {
 func (*FailedCall) ProtoMessage() {}
 
 func (x *FailedCall) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1417,7 @@ func (x *FailedCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedCall.ProtoReflect.Descriptor instead.
 func (*FailedCall) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FailedCall) GetCall() *Call {
@@ -1397,7 +1487,7 @@ type FailedWin32 struct {
 
 func (x *FailedWin32) Reset() {
 	*x = FailedWin32{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[17]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1499,7 @@ func (x *FailedWin32) String() string {
 func (*FailedWin32) ProtoMessage() {}
 
 func (x *FailedWin32) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[17]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1512,7 @@ func (x *FailedWin32) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedWin32.ProtoReflect.Descriptor instead.
 func (*FailedWin32) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FailedWin32) GetAgeMilliseconds() int64 {
@@ -1486,14 +1576,16 @@ type Call struct {
 	// The lock, or the work of another call, that it waits for, or empty.
 	WaitsFor string `protobuf:"bytes,11,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	// The calls that hold what it waits for. 0 is work of csi-proxy itself.
-	HeldBy        []uint64 `protobuf:"varint,12,rep,packed,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`
+	HeldBy []uint64 `protobuf:"varint,12,rep,packed,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`
+	// The method may change the node.
+	Changes       bool `protobuf:"varint,13,opt,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[18]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1597,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[18]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1610,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Call) GetId() uint64 {
@@ -1605,6 +1697,13 @@ func (x *Call) GetHeldBy() []uint64 {
 	return nil
 }
 
+func (x *Call) GetChanges() bool {
+	if x != nil {
+		return x.Changes
+	}
+	return false
+}
+
 var File_csiproxyadmin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
@@ -1635,12 +1734,13 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\aContent\x12!\n" +
 	"\foffset_bytes\x18\x01 \x01(\x04R\voffsetBytes\x12!\n" +
 	"\flength_bytes\x18\x02 \x01(\x04R\vlengthBytes\x12\x12\n" +
-	"\x04what\x18\x03 \x01(\tR\x04what\"k\n" +
+	"\x04what\x18\x03 \x01(\tR\x04what\"\x87\x01\n" +
 	"\x0fDescribeRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05links\x18\x03 \x01(\bR\x05links\x12\x1a\n" +
-	"\bsessions\x18\x04 \x01(\bR\bsessions\"\xd3\x03\n" +
+	"\bsessions\x18\x04 \x01(\bR\bsessions\x12\x1a\n" +
+	"\bmappings\x18\x05 \x01(\bR\bmappings\"\x8a\x04\n" +
 	"\x10DescribeResponse\x12,\n" +
 	"\x05disks\x18\x01 \x03(\v2\x16.csiproxyadmin.v1.DiskR\x05disks\x122\n" +
 	"\avolumes\x18\x02 \x03(\v2\x18.csiproxyadmin.v1.VolumeR\avolumes\x12'\n" +
@@ -1656,7 +1756,13 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"otherPaths\x125\n" +
 	"\bsessions\x18\n" +
 	" \x03(\v2\x19.csiproxyadmin.v1.SessionR\bsessions\x12%\n" +
-	"\x0esessions_error\x18\v \x01(\tR\rsessionsError\"\xf7\x02\n" +
+	"\x0esessions_error\x18\v \x01(\tR\rsessionsError\x125\n" +
+	"\bmappings\x18\f \x03(\v2\x19.csiproxyadmin.v1.MappingR\bmappings\"d\n" +
+	"\aMapping\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\tR\x05share\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12\x17\n" +
+	"\aused_by\x18\x04 \x03(\tR\x06usedBy\"\xf7\x02\n" +
 	"\x04Disk\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x1d\n" +
 	"\n" +
@@ -1731,7 +1837,7 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\x04call\x18\x02 \x01(\tR\x04call\x12\x12\n" +
 	"\x04code\x18\x03 \x01(\tR\x04code\x12\x16\n" +
 	"\x06object\x18\x04 \x01(\tR\x06object\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05error\"\xbc\x02\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\"\xd6\x02\n" +
 	"\x04Call\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04pipe\x18\x02 \x01(\tR\x04pipe\x12\x16\n" +
@@ -1746,7 +1852,8 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\x05win32\x18\n" +
 	" \x01(\tR\x05win32\x12\x1b\n" +
 	"\twaits_for\x18\v \x01(\tR\bwaitsFor\x12\x17\n" +
-	"\aheld_by\x18\f \x03(\x04R\x06heldBy2\x9b\x03\n" +
+	"\aheld_by\x18\f \x03(\x04R\x06heldBy\x12\x18\n" +
+	"\achanges\x18\r \x01(\bR\achanges2\x9b\x03\n" +
 	"\x05Admin\x12R\n" +
 	"\vInspectDisk\x12$.csiproxyadmin.v1.InspectDiskRequest\x1a\x1d.csiproxyadmin.v1.DiskContent\x12N\n" +
 	"\tClearDisk\x12\".csiproxyadmin.v1.ClearDiskRequest\x1a\x1d.csiproxyadmin.v1.DiskContent\x12Q\n" +
@@ -1766,7 +1873,7 @@ func file_csiproxyadmin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_csiproxyadmin_v1_admin_proto_rawDescData
 }
 
-var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_csiproxyadmin_v1_admin_proto_goTypes = []any{
 	(*StopRequest)(nil),        // 0: csiproxyadmin.v1.StopRequest
 	(*StopResponse)(nil),       // 1: csiproxyadmin.v1.StopResponse
@@ -1776,46 +1883,48 @@ var file_csiproxyadmin_v1_admin_proto_goTypes = []any{
 	(*Content)(nil),            // 5: csiproxyadmin.v1.Content
 	(*DescribeRequest)(nil),    // 6: csiproxyadmin.v1.DescribeRequest
 	(*DescribeResponse)(nil),   // 7: csiproxyadmin.v1.DescribeResponse
-	(*Disk)(nil),               // 8: csiproxyadmin.v1.Disk
-	(*Partition)(nil),          // 9: csiproxyadmin.v1.Partition
-	(*Volume)(nil),             // 10: csiproxyadmin.v1.Volume
-	(*Session)(nil),            // 11: csiproxyadmin.v1.Session
-	(*Way)(nil),                // 12: csiproxyadmin.v1.Way
-	(*Hop)(nil),                // 13: csiproxyadmin.v1.Hop
-	(*ListCallsRequest)(nil),   // 14: csiproxyadmin.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),  // 15: csiproxyadmin.v1.ListCallsResponse
-	(*FailedCall)(nil),         // 16: csiproxyadmin.v1.FailedCall
-	(*FailedWin32)(nil),        // 17: csiproxyadmin.v1.FailedWin32
-	(*Call)(nil),               // 18: csiproxyadmin.v1.Call
+	(*Mapping)(nil),            // 8: csiproxyadmin.v1.Mapping
+	(*Disk)(nil),               // 9: csiproxyadmin.v1.Disk
+	(*Partition)(nil),          // 10: csiproxyadmin.v1.Partition
+	(*Volume)(nil),             // 11: csiproxyadmin.v1.Volume
+	(*Session)(nil),            // 12: csiproxyadmin.v1.Session
+	(*Way)(nil),                // 13: csiproxyadmin.v1.Way
+	(*Hop)(nil),                // 14: csiproxyadmin.v1.Hop
+	(*ListCallsRequest)(nil),   // 15: csiproxyadmin.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),  // 16: csiproxyadmin.v1.ListCallsResponse
+	(*FailedCall)(nil),         // 17: csiproxyadmin.v1.FailedCall
+	(*FailedWin32)(nil),        // 18: csiproxyadmin.v1.FailedWin32
+	(*Call)(nil),               // 19: csiproxyadmin.v1.Call
 }
 var file_csiproxyadmin_v1_admin_proto_depIdxs = []int32{
 	5,  // 0: csiproxyadmin.v1.DiskContent.found:type_name -> csiproxyadmin.v1.Content
-	8,  // 1: csiproxyadmin.v1.DescribeResponse.disks:type_name -> csiproxyadmin.v1.Disk
-	10, // 2: csiproxyadmin.v1.DescribeResponse.volumes:type_name -> csiproxyadmin.v1.Volume
-	12, // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
-	12, // 4: csiproxyadmin.v1.DescribeResponse.links:type_name -> csiproxyadmin.v1.Way
-	11, // 5: csiproxyadmin.v1.DescribeResponse.sessions:type_name -> csiproxyadmin.v1.Session
-	9,  // 6: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
-	13, // 7: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
-	18, // 8: csiproxyadmin.v1.ListCallsResponse.calls:type_name -> csiproxyadmin.v1.Call
-	16, // 9: csiproxyadmin.v1.ListCallsResponse.failed:type_name -> csiproxyadmin.v1.FailedCall
-	18, // 10: csiproxyadmin.v1.FailedCall.call:type_name -> csiproxyadmin.v1.Call
-	17, // 11: csiproxyadmin.v1.FailedCall.win32:type_name -> csiproxyadmin.v1.FailedWin32
-	2,  // 12: csiproxyadmin.v1.Admin.InspectDisk:input_type -> csiproxyadmin.v1.InspectDiskRequest
-	3,  // 13: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
-	6,  // 14: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
-	14, // 15: csiproxyadmin.v1.Admin.ListCalls:input_type -> csiproxyadmin.v1.ListCallsRequest
-	0,  // 16: csiproxyadmin.v1.Admin.Stop:input_type -> csiproxyadmin.v1.StopRequest
-	4,  // 17: csiproxyadmin.v1.Admin.InspectDisk:output_type -> csiproxyadmin.v1.DiskContent
-	4,  // 18: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.DiskContent
-	7,  // 19: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
-	15, // 20: csiproxyadmin.v1.Admin.ListCalls:output_type -> csiproxyadmin.v1.ListCallsResponse
-	1,  // 21: csiproxyadmin.v1.Admin.Stop:output_type -> csiproxyadmin.v1.StopResponse
-	17, // [17:22] is the sub-list for method output_type
-	12, // [12:17] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	9,  // 1: csiproxyadmin.v1.DescribeResponse.disks:type_name -> csiproxyadmin.v1.Disk
+	11, // 2: csiproxyadmin.v1.DescribeResponse.volumes:type_name -> csiproxyadmin.v1.Volume
+	13, // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
+	13, // 4: csiproxyadmin.v1.DescribeResponse.links:type_name -> csiproxyadmin.v1.Way
+	12, // 5: csiproxyadmin.v1.DescribeResponse.sessions:type_name -> csiproxyadmin.v1.Session
+	8,  // 6: csiproxyadmin.v1.DescribeResponse.mappings:type_name -> csiproxyadmin.v1.Mapping
+	10, // 7: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
+	14, // 8: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
+	19, // 9: csiproxyadmin.v1.ListCallsResponse.calls:type_name -> csiproxyadmin.v1.Call
+	17, // 10: csiproxyadmin.v1.ListCallsResponse.failed:type_name -> csiproxyadmin.v1.FailedCall
+	19, // 11: csiproxyadmin.v1.FailedCall.call:type_name -> csiproxyadmin.v1.Call
+	18, // 12: csiproxyadmin.v1.FailedCall.win32:type_name -> csiproxyadmin.v1.FailedWin32
+	2,  // 13: csiproxyadmin.v1.Admin.InspectDisk:input_type -> csiproxyadmin.v1.InspectDiskRequest
+	3,  // 14: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
+	6,  // 15: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
+	15, // 16: csiproxyadmin.v1.Admin.ListCalls:input_type -> csiproxyadmin.v1.ListCallsRequest
+	0,  // 17: csiproxyadmin.v1.Admin.Stop:input_type -> csiproxyadmin.v1.StopRequest
+	4,  // 18: csiproxyadmin.v1.Admin.InspectDisk:output_type -> csiproxyadmin.v1.DiskContent
+	4,  // 19: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.DiskContent
+	7,  // 20: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
+	16, // 21: csiproxyadmin.v1.Admin.ListCalls:output_type -> csiproxyadmin.v1.ListCallsResponse
+	1,  // 22: csiproxyadmin.v1.Admin.Stop:output_type -> csiproxyadmin.v1.StopResponse
+	18, // [18:23] is the sub-list for method output_type
+	13, // [13:18] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_csiproxyadmin_v1_admin_proto_init() }
@@ -1829,7 +1938,7 @@ func file_csiproxyadmin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_csiproxyadmin_v1_admin_proto_rawDesc), len(file_csiproxyadmin_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

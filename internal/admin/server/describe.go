@@ -29,6 +29,9 @@ func (s *Server) Describe(ctx context.Context, in *admin.DescribeRequest) (*admi
 		return nil, hosterr.Text(hosterr.ErrUnimplemented, "this disk service cannot describe its node")
 	}
 	n := s.disks.Node()
+	if in.Mappings {
+		return s.mappings(ctx, n)
+	}
 	out := &admin.DescribeResponse{WorkingDirs: n.WorkingDirs}
 	// What hangs keeps nothing else from being described.
 	var disks, volumes, links error
@@ -275,6 +278,30 @@ func (s *Server) sessions(ctx context.Context, n *node.Node) ([]*admin.Session, 
 		}
 	})
 	return slices.DeleteFunc(found, func(s *admin.Session) bool { return s == nil }), err
+}
+
+// mappings describes the SMB mappings.
+func (s *Server) mappings(ctx context.Context, n *node.Node) (*admin.DescribeResponse, error) {
+	host := smbapi.On(n)
+	mappings, err := ask(ctx, &s.questions, "mappings", func(context.Context) ([]smbapi.Mapping, error) { return host.Mappings() })
+	if err != nil {
+		return nil, err
+	}
+	links, err := ask(ctx, &s.questions, "links to shares", func(context.Context) ([]smbapi.Link, error) { return host.Links() })
+	if err != nil {
+		return nil, err
+	}
+	out := &admin.DescribeResponse{}
+	for _, m := range mappings {
+		is := &admin.Mapping{Share: m.Share.String(), User: m.User, Status: m.Status.String()}
+		for _, l := range links {
+			if l.Share() == m.Share {
+				is.UsedBy = append(is.UsedBy, l.Path)
+			}
+		}
+		out.Mappings = append(out.Mappings, is)
+	}
+	return out, nil
 }
 
 // inDirs asks look for each working directory, and returns what it returns in their order. A

@@ -73,6 +73,7 @@ func (s *Server) ListCalls(ctx context.Context, in *admin.ListCallsRequest) (*ad
 		out.Calls = append(out.Calls, &admin.Call{
 			Id: c.ID, Pipe: c.Pipe, Method: c.Method, Target: c.Target, Process: c.Process, Program: c.Program,
 			AgeMilliseconds: c.Age.Milliseconds(), Phase: string(c.Phase), CallerGone: c.Gone, Win32: c.Win32, WaitsFor: c.WaitsFor, HeldBy: c.HeldBy,
+			Changes: calls.Changes(c.Method),
 		})
 	}
 	return out, nil
@@ -84,7 +85,7 @@ func (s *Server) failed() []*admin.FailedCall {
 		out := &admin.FailedCall{
 			Call: &admin.Call{
 				Id: c.ID, Pipe: c.Pipe, Method: c.Method, Target: c.Target, Process: c.Process, Program: c.Program,
-				AgeMilliseconds: time.Since(c.At).Milliseconds(), CallerGone: c.Gone,
+				AgeMilliseconds: time.Since(c.At).Milliseconds(), CallerGone: c.Gone, Changes: calls.Changes(c.Method),
 			},
 			TookMilliseconds: c.Took.Milliseconds(), Code: c.Code.String(), Error: c.Error, Times: uint32(c.Times), Overcome: c.Overcome,
 		}
