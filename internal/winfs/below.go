@@ -136,7 +136,7 @@ func (s *below) leadsBelow(link winpath.Path) (bool, error) {
 		at, ok, err := s.finalPath(h, win32.VOLUME_NAME_GUID)
 		return ok && !at.IsRoot() && s.is(at.Root().String()), unlessGone(err)
 	case s.steps > maxOpens:
-		return false, hosterr.Wrap("follow link", hosterr.Quote(link.String()), t.Err)
+		return false, unfollowed(link, t.Err)
 	case isMissing(t.Err) || win32.IsCode(t.Err, win32.ERROR_CANT_RESOLVE_FILENAME):
 		return false, nil // it leads nowhere
 	}
@@ -145,7 +145,11 @@ func (s *below) leadsBelow(link winpath.Path) (bool, error) {
 	if isMissing(err) || err == nil && !s.is(volume) {
 		return false, nil
 	}
-	return false, hosterr.Wrap("follow link", hosterr.Quote(link.String()), t.Err)
+	return false, unfollowed(link, t.Err)
+}
+
+func unfollowed(link winpath.Path, err error) error {
+	return hosterr.WithHint("follow link", hosterr.Quote(link.String()), err, "remove the link if it is of no use; in the kubelet's directory the path names its pod, which can go instead")
 }
 
 func (s *below) is(volume string) bool { return winpath.Fold(volume) == winpath.Fold(s.volume) }

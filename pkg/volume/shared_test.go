@@ -80,6 +80,30 @@ func TestFormatVolumeKeepsPartsInUse(t *testing.T) {
 	}
 }
 
+// A link that leads through too many directories ends the search, and the error says which link it
+// is and what to do.
+func TestFormatVolumeNamesTheLinkThatCannotBeFollowed(t *testing.T) {
+	f, id := shared(t)
+	pod := kubelet + `\pods\1\volumes\kubernetes.io~empty-dir\x`
+	f.mkdir(pod)
+	if err := winfs.Symlink(t.Context(), node.New(f.Windows), pod+`\w`+strings.Repeat(`\x`, 100), pod+`\w`); err != nil {
+		t.Fatal(err)
+	}
+	f.unchanged(func() {
+		err := f.format(id)
+		wantKind(t, err, hosterr.ErrFailedPrecondition, "cannot find out whether a part of it is in use", hosterr.Quote(pod+`\w`), "leads through more than 1000 directories")
+		if hint := hosterr.HintOf(err); !strings.Contains(hint, "remove the link") {
+			t.Errorf("hint %q of %v", hint, err)
+		}
+	})
+	if err := winfs.Remove(t.Context(), node.New(f.Windows), pod+`\w`); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.format(id); err != nil {
+		t.Errorf("without the link: %v", err)
+	}
+}
+
 // What was not looked at may lead to a part of the volume.
 func TestFormatVolumeRefusesAfterIncompleteSearch(t *testing.T) {
 	for name, fails := range map[string]func(c *win32.Call) error{

@@ -31,16 +31,17 @@ type Conn struct {
 	one     int        // the connections of a connection: 1
 	calls   [kinds]int // that have a place
 	running int
-	lost    bool // its place, or is about to
+	lost    bool // its place, to another one
 	closed  bool
 
 	mu      sync.Mutex
 	in, out frames
 	open    map[uint32]struct{} // the streams that are open
 	highest uint32              // the last stream that the client has opened
-	last    uint32              // highest, when the pipe looked at the connection last
+	ran     uint32              // highest, when one of its calls began to run last
 	writing bool
 	wrote   bool // a frame to the client
+	gaveUp  bool // the client has given up a call since no stream was open
 	leaving bool // it gets no more frames of gRPC
 }
 
@@ -85,7 +86,6 @@ func (c *Conn) yields() yielding {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = c.highest
 	if len(c.open) > 0 || !c.between() {
 		return inUse
 	}
@@ -164,26 +164,51 @@ const farewellLimit = time.Second
 // which are the first. The caller holds mu.
 func (c *Conn) between() bool { return !c.writing && c.wrote && c.out.between() }
 
-// lose marks a connection that is closed for another one: none of its calls run from now on.
-// The caller holds the lock of the pipe.
-func (c *Conn) lose() {
-	c.lost = true
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.leaving = true
-}
-
-// sendAway closes a lost connection. It says which calls had arrived: a client of gRPC makes
-// the others again on a new connection, and its caller does not notice.
+// sendAway closes a lost connection, on which no call runs any more. It first lets the answers of
+// those that ran go out. Then it says that no open call was begun: a client of gRPC makes these
+// again on a new connection, once, and its caller does not notice. If the client does not read its
+// answers, that is said of calls that arrived after the last one that ran.
 func (c *Conn) sendAway() {
+	last, leaves := uint32(0), false
+	for end := time.Now().Add(farewellLimit); !leaves && time.Now().Before(end); {
+		if leaves = c.leave(); !leaves {
+			time.Sleep(time.Millisecond)
+		}
+	}
 	c.mu.Lock()
-	between, last := c.between(), c.last
+	if !leaves {
+		c.leaving, last = true, c.ran
+	}
+	between := c.between()
 	c.mu.Unlock()
 	if between {
 		_ = c.Conn.SetWriteDeadline(time.Now().Add(farewellLimit)) // Write says if that is not possible
 		_, _ = c.Conn.Write(goAway(last))                          // it fails if the client is gone
 	}
 	c.Close()
+}
+
+// leave ends what gRPC sends to the client, if each stream that is open is that of a call that
+// has not run.
+func (c *Conn) leave() bool {
+	c.pipe.mu.Lock()
+	defer c.pipe.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	waiting := 0
+	for _, n := range c.calls {
+		waiting += n
+	}
+	// A call that was given up may still be among those that wait.
+	c.leaving = c.closed || !c.greeted.Load() || !c.gaveUp && len(c.open) == waiting && c.between()
+	return c.leaving
+}
+
+// runs notes that one of the calls that have arrived begins to run.
+func (c *Conn) runs() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ran = c.highest
 }
 
 // received notes a frame of the client.
@@ -197,6 +222,7 @@ func (c *Conn) received(kind, _ byte, stream uint32) {
 		}
 	case kind == frameReset:
 		delete(c.open, stream)
+		c.gaveUp = len(c.open) > 0
 	}
 }
 
@@ -205,6 +231,7 @@ func (c *Conn) sent(kind, flags byte, stream uint32) {
 	c.wrote = true
 	if kind == frameReset || (kind == frameHeaders || kind == frameData) && flags&flagEndStream != 0 {
 		delete(c.open, stream)
+		c.gaveUp = c.gaveUp && len(c.open) > 0
 	}
 }
 

@@ -6,14 +6,18 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
@@ -149,9 +153,124 @@ func TestCallsOfALostConnectionDoNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	admitted(t, p, 2)
-	err := p.API.Run(t.Context(), call, func() { t.Error("the call waits") })
+	ctx, cancel := context.WithCancel(t.Context())
+	err := p.API.Run(ctx, call, cancel) // gRPC cancels it when the connection is closed
 	if busy := (*failure.BusyError)(nil); !errors.As(err, &busy) || !strings.Contains(err.Error(), "closed for another one") || len(p.API.taken) != 0 {
 		t.Errorf("Run = %v, and %d calls have a place", err, len(p.API.taken))
+	}
+}
+
+// checks is a server of health checks whose calls are limited like those of the API, and a client.
+func checks(t *testing.T, p *Pipe) grpc_health_v1.HealthClient {
+	t.Helper()
+	s := grpc.NewServer(append(Options(), grpc.UnaryInterceptor(func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		call := &Call{Of: CallerOf(ctx), Loser: ended{new(int)}}
+		if err := errors.Join(p.API.Begin(call), p.API.Run(ctx, call, func() {})); err != nil {
+			return nil, err
+		}
+		defer p.API.End(call)
+		return handle(ctx, in)
+	}))...)
+	grpc_health_v1.RegisterHealthServer(s, health.NewServer())
+	go s.Serve(p)
+	t.Cleanup(s.Stop)
+	client, err := grpc.NewClient("unix:"+p.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return grpc_health_v1.NewHealthClient(client)
+}
+
+// A client of gRPC whose connection is closed for another one makes its calls again: none fails,
+// whether it waits, has just arrived, or has ended and its answer is on its way.
+func TestCallsOfALostConnectionAreMadeAgain(t *testing.T) {
+	const atOnce = 16
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var replaced, refused, made atomic.Int64
+	p := NewPipe("csi-proxy-disk-v1", l, slog.New(slog.DiscardHandler), func(_ *Conn, how Crowded) {
+		if how == Replaced {
+			replaced.Add(1)
+		} else {
+			refused.Add(1)
+		}
+	})
+	p.conns.most, p.API.free = 1, 1
+	client := checks(t, p)
+	check := func() error {
+		_, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
+		made.Add(1)
+		return err
+	}
+	blocker := &Call{Of: &Conn{process: new(process)}, Loser: ended{new(int)}}
+	for round := range 50 {
+		if err := check(); err != nil { // the client is connected
+			t.Fatal(err)
+		}
+		waiting := round%2 == 0 // until all calls have been made again
+		if waiting {
+			if err := errors.Join(p.API.Begin(blocker), p.API.Run(t.Context(), blocker, nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var calls sync.WaitGroup
+		left := made.Load() + atOnce
+		for range atOnce {
+			calls.Go(func() {
+				if err := check(); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		line := func(of *Conn) (n int) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			for _, process := range p.API.waiting {
+				for _, c := range process.line[apiCalls] {
+					if c.Of != of && !c.Of.lost {
+						n++
+					}
+				}
+			}
+			return n
+		}
+		var first *Conn
+		if waiting {
+			until(t, func() bool { return line(nil) == atOnce })
+			first = p.open()[0]
+		}
+		// A connection that runs a call is not replaced, so this may take some tries.
+		for before := replaced.Load(); replaced.Load() == before && made.Load() < left; {
+			tries := refused.Load()
+			other, err := net.Dial("unix", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			until(t, func() bool { return replaced.Load() > before || refused.Load() > tries })
+		}
+		if waiting {
+			until(t, func() bool { return line(first) == atOnce })
+			p.API.End(blocker)
+		}
+		calls.Wait()
+	}
+	if n := replaced.Load(); n < 50 {
+		t.Errorf("%d connections were replaced, so this test shows little", n)
+	}
+}
+
+// until waits for a condition.
+func until(t *testing.T, met func() bool) {
+	t.Helper()
+	for !met() {
+		if t.Context().Err() != nil {
+			t.Fatal("the test has ended")
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -126,7 +126,7 @@ func (p *Pipe) admit(c *Conn) bool {
 	c.place = place{of: c, ofProcess: &c.process.conns, ofConn: &c.one, yields: c.yields}
 	lost, ok := p.conns.take(&c.place)
 	if lost != nil {
-		lost.of.lose()
+		lost.of.lost = true
 		p.forget(lost.of.process)
 	}
 	if !ok {
@@ -315,12 +315,15 @@ func (g *Calls) Drop(c *Call) bool {
 
 // Run waits until the call may run, and gives its place back. It calls queued if that takes a
 // while. From then on its connection is not closed for another one, until [Calls.End]. It fails
-// with a [failure.BusyError] if ctx reaches its deadline first.
+// with a [failure.BusyError] if ctx reaches its deadline first. A call whose connection is closed
+// for another one ends with it, because an answer would keep the client from making it again.
 func (g *Calls) Run(ctx context.Context, c *Call, queued func()) error {
 	begun := time.Now()
 	g.pipe.mu.Lock()
 	switch {
-	case c.Lost() || c.Of.lost:
+	case c.Lost():
+	case c.Of.lost:
+		c.turn = make(chan struct{})
 	case g.free > 0:
 		g.start(c)
 	default:
@@ -364,6 +367,7 @@ func (g *Calls) start(c *Call) {
 	g.free--
 	c.runs = true
 	c.Of.running++
+	c.Of.runs()
 	c.Of.process.running[g.kind]++
 }
 
@@ -407,7 +411,7 @@ func (g *Calls) End(c *Call) {
 		}
 		if !first.Of.lost {
 			g.start(first)
+			close(first.turn)
 		}
-		close(first.turn)
 	}
 }
