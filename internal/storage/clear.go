@@ -203,6 +203,9 @@ func (d *Disk) Hold(ctx context.Context, k Look, dismount bool) (done func(), er
 	}
 	for _, at := range all {
 		v, err := OpenVolume(ctx, d.node, at.ID, ReadWrite)
+		if win32.IsCode(err, win32.ERROR_WRITE_PROTECT) { // Windows may refuse that of a read-only disk
+			v, err = OpenVolume(ctx, d.node, at.ID, Read)
+		}
 		if err == nil {
 			held = append(held, v)
 			err = lock(v, ctx)

@@ -260,11 +260,19 @@ func (d *Disk) Attributes(ctx context.Context) (uint64, error) {
 	return win32.DecodeDiskAttributes(out)
 }
 
-// SetAttributes sets the DISK_ATTRIBUTE_ bits that are in mask. The setting
-// survives a restart. Windows reads the table of a disk that is online again; that it cannot
+// Whether Windows remembers attributes. It does so for the slot in which the disk is: they come
+// back after a restart, and the next disk in the slot gets them. So what only passes, such as the
+// attributes during a look, is not remembered.
+const (
+	Remembered = true
+	Passing    = false
+)
+
+// SetAttributes sets the DISK_ATTRIBUTE_ bits that are in mask.
+// Windows reads the table of a disk that is online again; that it cannot
 // is logged, because the bits are set. No program is known that asks an offline disk to do so.
-func (d *Disk) SetAttributes(ctx context.Context, attrs, mask uint64) error {
-	in := win32.SetDiskAttributes{Persist: true, Attributes: attrs, Mask: mask}.Encode()
+func (d *Disk) SetAttributes(ctx context.Context, attrs, mask uint64, remembered bool) error {
+	in := win32.SetDiskAttributes{Persist: remembered, Attributes: attrs, Mask: mask}.Encode()
 	if _, err := d.control(ctx, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
 		return hosterr.Wrap("set the disk's attributes", "", err)
 	}
@@ -301,8 +309,8 @@ func (d *Disk) Writable(ctx context.Context, number uint32) error {
 	_, err = d.control(ctx, win32.IOCTL_DISK_IS_WRITABLE, nil, nil)
 	switch {
 	case err == nil:
-		hint := "call SetDiskState offline and then online, which makes it writable, or run Set-Disk -IsReadOnly $false"
-		if d.node.KeepReadOnly {
+		hint := "unmount its volumes and call SetDiskState online, which makes it writable, or run Set-Disk -IsReadOnly $false"
+		if d.node.KeepReadOnly || d.Protected(ctx, number) {
 			hint = "call SetDiskReadOnly, or run Set-Disk -IsReadOnly $false, to make it writable"
 		}
 		return hosterr.WithHint("check that the disk can be written", "",
@@ -335,8 +343,9 @@ func (d *Disk) WriteProtected(ctx context.Context) (bool, error) {
 }
 
 // MakeUsable brings the disk online and makes it writable, if it is not. By
-// Windows' SAN policy, disks on a shared bus come up offline and read-only.
-func (d *Disk) MakeUsable(ctx context.Context) error {
+// Windows' SAN policy, disks on a shared bus come up offline and read-only. It sets both
+// attributes, because Windows may remember another value than the one that a look has set.
+func (d *Disk) MakeUsable(ctx context.Context, remembered bool) error {
 	const unusable = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
 	attrs, err := d.Attributes(ctx)
 	if err != nil {
@@ -345,7 +354,7 @@ func (d *Disk) MakeUsable(ctx context.Context) error {
 	if attrs&unusable == 0 {
 		return nil
 	}
-	return d.SetAttributes(ctx, 0, attrs&unusable)
+	return d.SetAttributes(ctx, 0, unusable, remembered)
 }
 
 // Zero overwrites length bytes at offset with zeros. Both are multiples of a

@@ -429,7 +429,7 @@ func checkDisk(ctx context.Context, n *node.Node, number uint32, l win32.Layout,
 		return l, hosterr.Text(hosterr.ErrUnavailable, "disk number %d went to another disk while waiting for the volume; try again", number)
 	}
 	if assert {
-		if err := d.MakeUsable(ctx); err != nil {
+		if err := d.MakeUsable(ctx, Remembered); err != nil {
 			return l, err
 		}
 		if now, err = d.Layout(ctx); err != nil {

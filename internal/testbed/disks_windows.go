@@ -246,7 +246,7 @@ func (m *Disks) Attach(d conformance.Disk) (uint32, error) {
 		attributes |= win32.DISK_ATTRIBUTE_READ_ONLY
 	}
 	if attributes != 0 {
-		if err := m.withDisk(ctx, number, func(h *storage.Disk) error { return h.SetAttributes(ctx, attributes, attributes) }); err != nil {
+		if err := m.withDisk(ctx, number, func(h *storage.Disk) error { return h.SetAttributes(ctx, attributes, attributes, storage.Remembered) }); err != nil {
 			return 0, fmt.Errorf("attributes of disk %d: %w", number, err)
 		}
 	}

@@ -63,7 +63,8 @@ type Interface interface {
 	SetDiskReadOnly(context.Context, *SetDiskReadOnlyRequest) (*SetDiskReadOnlyResponse, error)
 
 	// SetDiskState takes a disk online or offline. It succeeds without a change if
-	// the disk already has that state.
+	// the disk already has that state, except that online makes a read-only disk writable
+	// that is not in use.
 	SetDiskState(context.Context, *SetDiskStateRequest) (*SetDiskStateResponse, error)
 }
 

@@ -27,8 +27,8 @@ type Rules struct {
 	// The daemon's -disk-content.
 	DiskContent DiskContent
 
-	// KeepReadOnly keeps SetDiskState from making a disk writable that is offline and
-	// read-only. The daemon's -read-only-disks=keep.
+	// KeepReadOnly keeps SetDiskState from making a read-only disk writable. The daemon's
+	// -read-only-disks=keep.
 	KeepReadOnly bool
 
 	// AllDiskLocations makes ListDiskLocations list all disks. Otherwise it leaves out Azure's

@@ -102,55 +102,56 @@ func TestMovedDiskStaysReadOnly(t *testing.T) {
 		f.Node.KeepReadOnly = false
 		err = f.mount(id, target)
 		wantKind(t, err, hosterr.ErrFailedPrecondition, "disk 1 is read-only on this node although its storage can be written")
-		if hint := hosterr.HintOf(err); !strings.Contains(hint, "offline and then online") {
+		if hint := hosterr.HintOf(err); !strings.Contains(hint, "call SetDiskState online") {
 			t.Errorf("hint %q", hint)
 		}
 
 		// What the hint says.
-		if err := f.setState(1, false); err != nil {
-			t.Fatal(err)
-		}
 		if err := f.setState(1, true); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.mount(id, target); err != nil || f.readOnly(1) {
-			t.Errorf("mount after offline and online: %v, read-only %t", err, f.readOnly(1))
+			t.Errorf("mount after SetDiskState: %v, read-only %t", err, f.readOnly(1))
 		}
 	}
 }
 
-// A disk that is attached read-only, perhaps to many nodes, is mounted as before, and keeps
-// the attribute.
+// A disk that is attached read-only, perhaps to many nodes, is mounted, and its medium stays
+// read-only, however often it is taken online.
 func TestReadOnlyManyIsMounted(t *testing.T) {
 	for _, writable := range writables {
-		f, _ := moved(t, nodespec.Config{Windows: nodespec.Windows{IsWritable: writable}}, true)
-		if err := f.setState(1, true); err != nil || !f.readOnly(1) {
-			t.Fatalf("%s: %v, read-only %t", writable, err, f.readOnly(1))
+		f, log := moved(t, nodespec.Config{Windows: nodespec.Windows{IsWritable: writable}}, true)
+		if err := f.setState(1, true); err != nil || !strings.Contains(log.String(), "whose medium cannot be written") {
+			t.Fatalf("%s: %v, log:\n%s", writable, err, log)
 		}
+		f.unchanged(func() {
+			if err := f.setState(1, true); err != nil {
+				t.Error(err)
+			}
+		})
 		target := kubelet + `\m`
 		f.mkdir(target)
 		if err := f.mount(f.id(1), target); err != nil {
 			t.Errorf("%s: %v", writable, err)
 		}
+		if out, err := f.disk.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 1}); err != nil || !out.IsReadOnly {
+			t.Errorf("%s: %+v, %v", writable, out, err)
+		}
 	}
 }
 
-// An administrator may have made an online disk read-only. It stays so.
-func TestOnlineReadOnlyDiskStaysReadOnly(t *testing.T) {
-	d := data(gib, "NTFS")
-	d.ReadOnly = yes()
-	f := newFixture(t, nodespec.Config{}, d)
-	f.unchanged(func() {
-		if err := f.setState(1, true); err != nil || !f.readOnly(1) {
-			t.Errorf("%v, read-only %t", err, f.readOnly(1))
-		}
-	})
-	f = newFixture(t, nodespec.Config{Windows: nodespec.Windows{IsWritable: nodespec.WritableMedium}}, data(gib, ""), d)
+// What a disk is that was made read-only on purpose, the error of a format says.
+func TestFormatOfAReadOnlyDisk(t *testing.T) {
+	f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{IsWritable: nodespec.WritableMedium}}, data(gib, ""))
 	id := f.id(1)
 	if _, err := f.disk.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: 1, IsReadOnly: true}); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "disk 1 is read-only on this node")
+	err := f.format(id)
+	wantKind(t, err, hosterr.ErrFailedPrecondition, "disk 1 is read-only on this node")
+	if hint := hosterr.HintOf(err); !strings.Contains(hint, "call SetDiskReadOnly") {
+		t.Errorf("hint %q", hint)
+	}
 }
 
 // Whatever the device answers to the question whether its medium is protected, if it does not

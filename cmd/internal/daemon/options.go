@@ -92,7 +92,7 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 		return nil
 	})
 	choice(f, "disk-locations", &o.rules.AllDiskLocations, "usable", "all", "which disks ListDiskLocations lists, among which drivers look for a LUN: usable, without the temporary disk of an Azure machine, and without one that Windows needs if another disk has its LUN, or `all`")
-	choice(f, "read-only-disks", &o.rules.KeepReadOnly, "writable", "keep", "what SetDiskState does with a disk that is offline and read-only when it takes it online: writable, which makes it so if its storage can be written, or `keep`")
+	choice(f, "read-only-disks", &o.rules.KeepReadOnly, "writable", "keep", "what SetDiskState does with a read-only disk when it takes it online: writable, which makes it so if its storage can be written, or `keep`")
 	Choice(f, "disk-content", "strict", "which content of a disk may be overwritten: strict, which is none; `cleaned`, which is what a disk without partitions still has after diskpart clean or Clear-Disk, behind its blank first and last MiB; or unknown, which is the same and all content that is not recognized", func(s string) error {
 		switch o.rules.DiskContent = rules.DiskContent(s); o.rules.DiskContent {
 		case rules.DiskContentCleaned, rules.DiskContentUnknown:

@@ -328,7 +328,7 @@ func (p *place) createGPT(ctx context.Context, d *storage.Disk) (win32.Layout, e
 	if err != nil {
 		return win32.Layout{}, err
 	}
-	if err := errors.Join(d.MakeUsable(ctx), d.CreateGPT(ctx, id)); err != nil {
+	if err := errors.Join(d.MakeUsable(ctx, storage.Passing), d.CreateGPT(ctx, id)); err != nil {
 		return win32.Layout{}, err
 	}
 	return d.Layout(ctx)
@@ -578,7 +578,7 @@ func writeProtected(p *place) string {
 
 func isWritable(p *place) (answer string) {
 	p.onDisk(p.attach(conformance.Disk{Size: gib}), func(ctx context.Context, d *storage.Disk) error {
-		if err := d.SetAttributes(ctx, win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY); err != nil {
+		if err := d.SetAttributes(ctx, win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY, storage.Passing); err != nil {
 			return err
 		}
 		protected, err := d.WriteProtected(ctx)
@@ -586,7 +586,7 @@ func isWritable(p *place) (answer string) {
 		if protected {
 			answer = nodespec.WritableAttributes
 		}
-		return errors.Join(err, d.SetAttributes(ctx, 0, win32.DISK_ATTRIBUTE_READ_ONLY))
+		return errors.Join(err, d.SetAttributes(ctx, 0, win32.DISK_ATTRIBUTE_READ_ONLY, storage.Passing))
 	})
 	return answer
 }
@@ -667,11 +667,11 @@ func offlineInUse(p *place) (answer string) {
 	p.need(err)
 	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
 		answer = "yes"
-		if err := d.WithoutRetry().SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE); err != nil {
+		if err := d.WithoutRetry().SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE, storage.Passing); err != nil {
 			answer = "no: " + err.Error()
 		}
 		p.need(p.node.API.CloseHandle(h))
-		return d.SetAttributes(ctx, 0, win32.DISK_ATTRIBUTE_OFFLINE)
+		return d.SetAttributes(ctx, 0, win32.DISK_ATTRIBUTE_OFFLINE, storage.Passing)
 	})
 	return answer
 }
@@ -680,7 +680,7 @@ func readOffline(p *place) (answer string) {
 	number := p.attach(conformance.Disk{Size: gib})
 	path := fmt.Sprintf(`\\.\PhysicalDrive%d`, number)
 	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
-		return d.SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
+		return d.SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE, storage.Passing)
 	})
 	h := p.openVolume(path, win32.GENERIC_READ)
 	if _, err := p.node.API.ReadAt(h, make([]byte, 4096), 0); err != nil {
@@ -695,7 +695,7 @@ func readOffline(p *place) (answer string) {
 func offlineReason(p *place) string {
 	number := p.attach(conformance.Disk{Size: gib})
 	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
-		return d.SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
+		return d.SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE, storage.Passing)
 	})
 	return p.reason(number)
 }
@@ -708,7 +708,7 @@ func collisionReason(p *place) string {
 	for range 2 {
 		number = p.attach(conformance.Disk{Size: gib})
 		p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
-			return errors.Join(d.MakeUsable(ctx), d.CreateGPT(ctx, id))
+			return errors.Join(d.MakeUsable(ctx, storage.Passing), d.CreateGPT(ctx, id))
 		})
 	}
 	attach, err := p.Detach(number)

@@ -244,14 +244,18 @@ func mountAfter(p *place, n note) string {
 func offlineDiskBefore(p *place) note {
 	number, _ := p.data(conformance.Disk{})
 	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
-		return d.SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
+		return d.SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE, storage.Remembered)
 	})
 	return note{"disk": p.keep(number)}
 }
 
 func offlineDiskAfter(p *place, n note) string {
-	state, err := p.services.Disk.GetDiskState(p.Context(), &disk.GetDiskStateRequest{DiskNumber: p.resume(n["disk"])})
+	number := p.resume(n["disk"])
+	state, err := p.services.Disk.GetDiskState(p.Context(), &disk.GetDiskStateRequest{DiskNumber: number})
 	p.need(err)
+	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error { // else the next disk in its slot is offline
+		return d.SetAttributes(ctx, 0, win32.DISK_ATTRIBUTE_OFFLINE, storage.Remembered)
+	})
 	if state.IsOnline {
 		return "no, online"
 	}

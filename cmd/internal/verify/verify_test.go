@@ -253,7 +253,7 @@ func TestGuardKeepsOtherDisks(t *testing.T) {
 		return func() error { _, err := p.node.API.DeviceIoControl(h, code, nil, nil); return err }
 	}
 	attempts := map[string]func() error{
-		"offline":        func() error { return disk.SetAttributes(t.Context(), 1, 1) },
+		"offline":        func() error { return disk.SetAttributes(t.Context(), 1, 1, storage.Passing) },
 		"create":         func() error { return disk.CreateGPT(t.Context(), win32.GUID{Data1: 1}) },
 		"grow":           func() error { return disk.Grow(t.Context(), 2, 1<<20) },
 		"zero":           func() error { return disk.Zero(t.Context(), 0, 4096) },

@@ -27,7 +27,6 @@ type diskState struct {
 	Sector    uint32 `json:"sector"`
 
 	Attributes uint64 `json:"attributes"`          // DISK_ATTRIBUTE_ bits in force
-	Persistent uint64 `json:"persistent"`          // those in force after a restart
 	Collision  bool   `json:"collision,omitempty"` // it is offline because another disk had its identity
 	Protected  bool   `json:"protected,omitempty"`
 	Clustered  bool   `json:"clustered,omitempty"`
@@ -52,6 +51,37 @@ const (
 )
 
 func diskKey(id string) string { return "disk/" + id }
+
+// slotState is the stored state of a slot: the DISK_ATTRIBUTE_ bits that were set with Persist. A
+// disk that arrives there gets them, whichever it is, also after a restart: Windows keeps
+// them in the key of the device instance, whose name is made of the address
+// (docs/contract/disks.md#online-offline-read-only).
+type slotState struct {
+	Attributes uint64 `json:"attributes"`
+}
+
+// slotKey is where the state of the disk's slot is stored. A disk without an address is an
+// instance of its own.
+func (s *diskState) slotKey() string {
+	where := "disk " + s.ID
+	if a := s.Address; a != nil {
+		where = fmt.Sprintf("%d %d %d %d", a.Port, a.Path, a.Target, a.Lun)
+	} else if s.Location != "" {
+		where = s.Location
+	}
+	return strings.ToLower(fmt.Sprintf("slot/%s/%s/%s", strings.TrimSpace(s.Vendor), strings.TrimSpace(s.Product), where))
+}
+
+// remembered returns the attributes that Windows remembers for the disk's slot, if it does.
+func (n *Node) remembered(s *diskState) (attributes uint64, known bool, err error) {
+	key := s.slotKey()
+	if _, known = n.store.Get(key); !known {
+		return 0, false, nil
+	}
+	var slot slotState
+	err = n.store.Read(key, &slot)
+	return slot.Attributes, true, err
+}
 
 // disk is an attached disk.
 type disk struct {

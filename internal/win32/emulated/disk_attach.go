@@ -168,7 +168,7 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 		if err := json.Unmarshal(raw, &state); err != nil {
 			return 0, err
 		}
-		state.Attributes, state.Collision = state.Persistent, false
+		state.Collision = false
 		state.SeenSize, state.TableSize = state.Size, state.Size
 	} else {
 		var err error
@@ -177,7 +177,10 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 		}
 	}
 	state.Number, state.State = number, status
-	n.arrivalAttributes(c, &state, back)
+	if err := n.arrivalAttributes(c, &state); err != nil {
+		return 0, err
+	}
+	arrived := state.Attributes // without what an identity does to them
 
 	// If anything fails from here on, remove a new image.
 	makeImage := n.createImage
@@ -220,6 +223,7 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 			d.diskState = state
 		}
 		t.Put(diskKey(state.ID), state)
+		t.Put(state.slotKey(), slotState{arrived})
 		if status != statusAttached {
 			n.chosen("attach", "do not see an attached disk yet", state.ID)
 			t.onCommit(func() { n.waiting = append(n.waiting, d) })
@@ -300,9 +304,9 @@ func (n *Node) newState(c nodespec.Disk, number uint32) (diskState, error) {
 }
 
 // arrivalAttributes determines whether a disk arrives offline or read-only: as c
-// says, or as it was detached, or else by the SAN policy, which sets both
+// says, or as Windows remembers of the slot, or else by the SAN policy, which sets both
 // (Microsoft: diskpart, san).
-func (n *Node) arrivalAttributes(c nodespec.Disk, s *diskState, back bool) {
+func (n *Node) arrivalAttributes(c nodespec.Disk, s *diskState) error {
 	held := false
 	switch n.cfg.SANPolicy {
 	case nodespec.SANOfflineAll:
@@ -312,7 +316,12 @@ func (n *Node) arrivalAttributes(c nodespec.Disk, s *diskState, back bool) {
 	}
 	// The policy is about new disks; a disk that the node was made with is not new to it.
 	_, made := n.store.Get(nodeKey)
-	if held && made && !back && !s.System {
+	remembered, known, err := n.remembered(s)
+	if err != nil {
+		return err
+	}
+	s.Attributes = remembered
+	if held && made && !known && !s.System {
 		n.chosen("sanPolicy", "a disk arrives offline and read-only", s.ID)
 		s.Attributes |= win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
 	}
@@ -325,7 +334,7 @@ func (n *Node) arrivalAttributes(c nodespec.Disk, s *diskState, back bool) {
 	}
 	set(c.Offline, win32.DISK_ATTRIBUTE_OFFLINE)
 	set(c.ReadOnly, win32.DISK_ATTRIBUTE_READ_ONLY)
-	s.Persistent = s.Attributes
+	return nil
 }
 
 // arrive makes d, which has this state after t, visible to the node.

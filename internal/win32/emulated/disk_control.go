@@ -180,13 +180,17 @@ func (d *disk) setAttributes(t *tx, in []byte) error {
 		// disk"; the number is general knowledge.
 		return win32.ERROR_ACCESS_DENIED // Source: inference, diskpart refuses it on the system disk
 	}
+	remembered, _, err := t.n.remembered(&d.diskState)
+	if err != nil {
+		return t.n.breakDown("read the state of a slot", err)
+	}
 	if set.Persist {
-		state.Persistent = state.Persistent&^set.Mask | set.Attributes&set.Mask
+		t.Put(d.slotKey(), slotState{remembered&^set.Mask | set.Attributes&set.Mask})
 	}
 	if d.offline() && !state.offline() && t.n.collides(d, d.table) {
 		return d.newIdentity(t, state)
 	}
-	if state.Attributes == d.Attributes && state.Persistent == d.Persistent {
+	if state.Attributes == d.Attributes {
 		return nil
 	}
 	d.change(t, state)

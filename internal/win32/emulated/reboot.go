@@ -75,7 +75,11 @@ func (n *Node) reboot() error {
 				waiting := d.State != statusAttached
 				state := d.diskState
 				state.State = statusAttached
-				state.Attributes, state.Collision = state.Persistent, false
+				remembered, _, err := n.remembered(&state)
+				if err != nil {
+					return n.breakDown("read the state of a slot", err)
+				}
+				state.Attributes, state.Collision = remembered, false
 				state.SeenSize, state.TableSize = state.Size, state.Size
 				d.change(t, state)
 				if waiting {

@@ -189,7 +189,7 @@ func (w *clearing) online(before uint64) error {
 		}
 		return w.disk.Writable(d.host.Ctx, w.look.Number)
 	case w.DryRun && offline:
-		err := w.disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, both)
+		err := w.disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, both, storage.Passing)
 		if win32.IsCode(err, win32.ERROR_INVALID_PARAMETER) {
 			// It has the identity of another disk. Its volumes get names of their own when it
 			// goes online, so nothing of it is mounted.
@@ -200,7 +200,7 @@ func (w *clearing) online(before uint64) error {
 			return err
 		}
 	case !w.DryRun:
-		if err := w.disk.MakeUsable(d.host.Ctx); err != nil {
+		if err := w.disk.MakeUsable(d.host.Ctx, storage.Passing); err != nil {
 			return err
 		}
 	}
@@ -330,7 +330,7 @@ func (d DiskAPI) restore(disk *storage.Disk, before uint64) error {
 	if now, err := disk.Attributes(ctx); err != nil || now&both == before&both {
 		return err
 	}
-	return disk.SetAttributes(ctx, before&both, both)
+	return disk.SetAttributes(ctx, before&both, both, storage.Passing)
 }
 
 // match returns an error unless identity is one of the disk's.

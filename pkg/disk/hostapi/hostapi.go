@@ -45,9 +45,9 @@ type HostAPI interface {
 	ListDiskIDs() (map[uint32]DiskIDs, error)
 	// GetDiskStats returns the size of the disk in bytes, or -1 with an error.
 	GetDiskStats(diskNumber uint32) (int64, error)
-	// SetDiskState takes the disk online or offline, also after a reboot. It does
-	// nothing if the disk already has that state. A disk that goes online and is
-	// read-only becomes writable if its storage can be written.
+	// SetDiskState takes the disk online or offline, also after a reboot. A read-only
+	// disk becomes writable by online if its storage can be written and it is not in use.
+	// Otherwise it does nothing if the disk already has that state.
 	SetDiskState(diskNumber uint32, isOnline bool) error
 	// GetDiskState reports whether the disk is online. With an error it returns true.
 	GetDiskState(diskNumber uint32) (bool, error)

@@ -59,7 +59,7 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	if err := d.inspect(diskNumber, disk, look); err != nil {
 		return d.unlessInitialized(disk, err)
 	}
-	if err := disk.MakeUsable(d.host.Ctx); err != nil {
+	if err := disk.MakeUsable(d.host.Ctx, storage.Remembered); err != nil {
 		return err
 	}
 	made, err := d.createGPT(disk)
@@ -100,13 +100,13 @@ func (d DiskAPI) inspect(number uint32, disk *storage.Disk, look func(*storage.D
 	}
 	d.host.Node.Log.Info("Taking an offline disk online to read it", "disk", number)
 	// Also if this fails, the attributes may have changed.
-	if err = disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, both); err == nil {
+	if err = disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, both, storage.Passing); err == nil {
 		err = look(disk)
 	}
 	if err == nil {
 		return nil
 	}
-	if failed := disk.SetAttributes(context.WithoutCancel(d.host.Ctx), attrs, both); failed != nil {
+	if failed := disk.SetAttributes(context.WithoutCancel(d.host.Ctx), attrs, both, storage.Passing); failed != nil {
 		d.host.Node.Log.Warn("Failed to take a disk offline again", "disk", number, "err", failed)
 	}
 	return err
@@ -239,7 +239,7 @@ func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
 			return win32.Layout{}, 0, err
 		}
 	}
-	if err := disk.MakeUsable(d.host.Ctx); err != nil {
+	if err := disk.MakeUsable(d.host.Ctx, storage.Remembered); err != nil {
 		return win32.Layout{}, 0, err
 	}
 	size, err := disk.Length(d.host.Ctx)

@@ -31,26 +31,38 @@ func (d DiskAPI) GetDiskReadOnly(diskNumber uint32) (bool, error) {
 // SetDiskReadOnly implements [HostAPI]. It does not take the disk online or offline,
 // and refuses to make a disk read-only that Windows needs.
 //
-// IOCTL_DISK_SET_DISK_ATTRIBUTES is documented. What happens to mounted volumes of the
-// disk is not documented and was not tested on Windows: drivers call this before
-// SetDiskState takes the disk online.
+// Making an online disk writable unmounts its volumes from containers (observed, vsphere-csi-driver
+// issue 1631): drivers call this before SetDiskState takes the disk online.
 func (d DiskAPI) SetDiskReadOnly(diskNumber uint32, isReadOnly bool) error {
 	attrs, err := d.attributes(diskNumber)
 	if err != nil {
 		return err
 	}
-	readOnly := attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0
-	switch {
-	case isReadOnly && readOnly:
-		return nil
-	case isReadOnly:
-		return d.protect(diskNumber)
-	case readOnly:
-		if err := d.unprotect(diskNumber); err != nil {
-			return err
-		}
+	set := d.unprotect
+	if isReadOnly {
+		set = d.protect
+	}
+	if readOnly := attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0; readOnly != isReadOnly {
+		err = set(diskNumber)
+	}
+	if err == nil {
+		err = d.note(diskNumber, isReadOnly)
+	}
+	if err != nil || isReadOnly {
+		return err
 	}
 	return d.stillProtected(diskNumber)
+}
+
+// note keeps what SetDiskReadOnly did, for SetDiskState.
+func (d DiskAPI) note(diskNumber uint32, isReadOnly bool) error {
+	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.Query)
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+	disk.Protect(d.host.Ctx, diskNumber, isReadOnly)
+	return nil
 }
 
 func (d DiskAPI) protect(diskNumber uint32) error {
@@ -66,7 +78,7 @@ func (d DiskAPI) protect(diskNumber uint32) error {
 	if err := storage.GuardState(d.host.Ctx, disk, l); err != nil {
 		return err
 	}
-	return disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY)
+	return disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY, storage.Remembered)
 }
 
 func (d DiskAPI) unprotect(diskNumber uint32) error {
@@ -75,7 +87,7 @@ func (d DiskAPI) unprotect(diskNumber uint32) error {
 		return err
 	}
 	defer disk.Close()
-	return disk.SetAttributes(d.host.Ctx, 0, win32.DISK_ATTRIBUTE_READ_ONLY)
+	return disk.SetAttributes(d.host.Ctx, 0, win32.DISK_ATTRIBUTE_READ_ONLY, storage.Remembered)
 }
 
 // stillProtected returns an error if a disk that was made writable is still read-only.

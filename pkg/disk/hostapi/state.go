@@ -32,8 +32,7 @@ func (d DiskAPI) GetDiskState(diskNumber uint32) (bool, error) {
 	return attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0, err
 }
 
-// SetDiskState implements [HostAPI]. It logs a warning if the disk stays read-only,
-// which SetDiskReadOnly would change. It waits for the volume even if the disk is
+// SetDiskState implements [HostAPI]. It waits for the volume even if the disk is
 // already online, because the call that took it online may have ended before its
 // volume arrived.
 func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
@@ -41,11 +40,11 @@ func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
 	if err != nil {
 		return err
 	}
-	if isOnline && attrs == win32.DISK_ATTRIBUTE_READ_ONLY {
-		d.host.Node.Log.Warn("A disk is online and read-only, and stays so", "disk", diskNumber)
-	}
-	if online := attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0; online != isOnline {
+	switch online := attrs&win32.DISK_ATTRIBUTE_OFFLINE == 0; {
+	case online != isOnline:
 		err = d.switchState(diskNumber, isOnline)
+	case isOnline && attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0:
+		err = d.renew(diskNumber)
 	}
 	if err != nil || !isOnline {
 		return err
@@ -89,7 +88,73 @@ func (d DiskAPI) switchState(diskNumber uint32, isOnline bool) error {
 		return err
 	}
 	defer released()
-	return disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE)
+	return disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE, storage.Remembered)
+}
+
+// renew takes an online disk that is read-only offline and online again, which makes it writable
+// and mounts its file systems anew: Windows remembered the attribute for the slot, from an
+// earlier disk there. A disk that stays read-only is logged.
+func (d DiskAPI) renew(number uint32) error {
+	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, number, storage.ReadWrite)
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+	done, err := d.idle(number, disk)
+	if ended := d.host.Ctx.Err(); ended != nil {
+		return ended
+	}
+	if err != nil {
+		d.host.Node.Log.Warn("A disk is online and read-only, and stays so", "disk", number, "err", err)
+		return nil
+	}
+	err = disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE, storage.Passing)
+	done()
+	if err != nil {
+		return err
+	}
+	return d.bringOnline(number, disk)
+}
+
+// idle locks and dismounts the volumes of a disk until the caller calls done, or returns why the disk has to stay
+// read-only or is in use.
+func (d DiskAPI) idle(number uint32, disk *storage.Disk) (done func(), err error) {
+	ctx := d.host.Ctx
+	l, err := disk.Layout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.mayWrite(number, disk, l); err != nil {
+		return nil, err
+	}
+	own, err := disk.Number(ctx) // the disk's own, which may have changed
+	if err != nil {
+		return nil, hosterr.Wrap("get the disk's number", "", err)
+	}
+	folders, err := storage.Folders(ctx, d.host.Node, own.DeviceNumber)
+	if err != nil {
+		return nil, err
+	}
+	if len(folders) > 0 {
+		return nil, hosterr.Text(hosterr.ErrFailedPrecondition, "its volume is mounted at %q", folders[0].Path)
+	}
+	look, err := disk.NewLook(ctx, own.DeviceNumber, l)
+	if err != nil {
+		return nil, err
+	}
+	return disk.Hold(ctx, look, true)
+}
+
+// mayWrite says why a read-only disk has to stay so: by the administrator's choice, a driver's
+// request, or the node's need of it.
+func (d DiskAPI) mayWrite(number uint32, disk *storage.Disk, l win32.Layout) error {
+	switch {
+	case d.host.Node.KeepReadOnly:
+		return hosterr.Text(hosterr.ErrFailedPrecondition, "-read-only-disks=keep")
+	case disk.Protected(d.host.Ctx, number):
+		return hosterr.Text(hosterr.ErrFailedPrecondition, "SetDiskReadOnly made it read-only")
+	}
+	return storage.GuardState(d.host.Ctx, disk, l)
 }
 
 // bringOnline makes the disk online. One that is read-only as well is in the state that the
@@ -110,28 +175,30 @@ func (d DiskAPI) bringOnline(number uint32, disk *storage.Disk) error {
 		before = win32.Layout{Style: win32.PARTITION_STYLE_RAW}
 	}
 	readOnly := attrs&win32.DISK_ATTRIBUTE_READ_ONLY != 0
-	clear := readOnly && unread == nil && !d.host.Node.KeepReadOnly
+	clear := readOnly && unread == nil
 	if clear {
-		if clear, err = d.mayClear(number, disk, before); err != nil {
-			return err // a later call would find the disk online, and leave it read-only
+		err = d.mayWrite(number, disk, before)
+		if known := errors.Is(err, hosterr.ErrFailedPrecondition) && !errors.Is(err, storage.ErrNeedsUnknown); err != nil && !known {
+			return err // the disk would be in use, and stay read-only
 		}
+		clear = err == nil
 	}
 	mask := uint64(win32.DISK_ATTRIBUTE_OFFLINE)
 	if clear {
 		mask |= win32.DISK_ATTRIBUTE_READ_ONLY
 	}
-	err = disk.SetAttributes(ctx, 0, mask)
+	failed := disk.SetAttributes(ctx, 0, mask, storage.Remembered)
 	switch {
-	case win32.IsCode(err, win32.ERROR_INVALID_PARAMETER):
-		return d.refusedOnline(number, disk, before, readOnly && !clear, err)
-	case err != nil:
-		return err
+	case win32.IsCode(failed, win32.ERROR_INVALID_PARAMETER):
+		return d.refusedOnline(number, disk, before, readOnly && !clear, failed)
+	case failed != nil:
+		return failed
 	case clear:
 		if err := d.cleared(number, disk); err != nil {
 			return err
 		}
 	case readOnly:
-		d.host.Node.Log.Warn("Took a read-only disk online; it stays read-only", "disk", number)
+		d.host.Node.Log.Warn("Took a read-only disk online; it stays read-only", "disk", number, "err", errors.Join(err, unread))
 	}
 	if now, err := disk.Layout(ctx); err == nil && storage.Identity(before) != "" && storage.Identity(now) != storage.Identity(before) {
 		d.host.Node.Log.Warn("Windows gave a disk a new identity, because another one has the same", "disk", number, "others", d.twins(number, before),
@@ -140,33 +207,21 @@ func (d DiskAPI) bringOnline(number uint32, disk *storage.Disk) error {
 	return nil
 }
 
-// mayClear reports whether a read-only disk that goes online may become writable: not if the
-// node needs it. It fails if that cannot be found out.
-func (d DiskAPI) mayClear(number uint32, disk *storage.Disk, l win32.Layout) (bool, error) {
-	err := storage.GuardState(d.host.Ctx, disk, l)
-	if errors.Is(err, hosterr.ErrFailedPrecondition) && !errors.Is(err, storage.ErrNeedsUnknown) {
-		d.host.Node.Log.Warn("Leaving a disk read-only", "disk", number, "err", err)
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// cleared logs that a disk is writable from now on. If its medium cannot be written, the disk
-// gets back the attribute, and stays as it was attached: read-only.
+// cleared logs that a disk is writable from now on, unless its medium cannot be written.
 func (d DiskAPI) cleared(number uint32, disk *storage.Disk) error {
 	protected, err := disk.WriteProtected(d.host.Ctx)
 	if err != nil {
 		return err
 	}
 	if protected {
-		d.host.Node.Log.Info("Took a disk online whose medium cannot be written", "disk", number)
-		return disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY)
+		d.host.Node.Log.Warn("Took a disk online whose medium cannot be written", "disk", number)
+		return nil
 	}
 	serial := ""
 	if desc, err := disk.Descriptor(d.host.Ctx); err == nil {
 		serial = desc.SerialNumber
 	}
-	d.host.Node.Log.Info("Made a disk writable that was offline and read-only", "disk", number, "serial", serial, "flag", "-read-only-disks=writable")
+	d.host.Node.Log.Info("Made a disk writable that was read-only", "disk", number, "serial", serial, "flag", "-read-only-disks=writable")
 	return nil
 }
 
