@@ -5,7 +5,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/fmifs"
 )
 
-// Format uses MSFT_Volume.Format of WMI (package wmi), or FormatEx2 of fmifs.dll
+// Format uses MSFT_Volume.Format of WMI (package wmi), or FormatEx of fmifs.dll
 // in a child process (package fmifs), which is also the direct way. It returns when
 // the format is done.
 func (a *API) Format(vol string, o win32.FormatOptions) error {

@@ -135,13 +135,13 @@ func textAt(b []byte, at, n int) string {
 	return win32.FromUTF16(u)
 }
 
-// Event is an event that FormatEx2 passes to its callback.
+// Event is an event that FormatEx passes to its callback.
 type Event struct {
 	Kind uint32
 	Data []byte
 }
 
-// Events of FormatEx2 (winfile's fmifs.h).
+// Events of FormatEx (winfile's fmifs.h).
 const (
 	EventProgress       = 0  // percent done, 32 bits
 	EventAccessDenied   = 6  //
@@ -178,34 +178,19 @@ func formatEvents(err error) []Event {
 	}
 }
 
-// Size, offsets and flags of FMIFS_FORMATEX2_PARAM.
-const (
-	formatParamSize    = 40
-	formatParamFlags   = 4
-	formatParamCluster = 16
-	formatQuick        = 1
-	formatForce        = 4
-	formatFixedMedia   = 12
-)
+const formatFixedMedia = 12
 
-// format formats a volume of the model for a call of FormatEx2.
+// format formats a volume of the model for a call of FormatEx.
 func (s *Server) format(a *arguments) ([]byte, error) {
-	drive, media, fs := a.text(), a.number(), a.text()
-	param := a.structure(formatParamSize)
-	label := a.text()
-	flags := binary.LittleEndian.Uint32(param[formatParamFlags:])
-	a.refuse(param[0] != 2 || param[1] != 0, "the parameter block does not have version 2.0")
+	drive, media, fs, label := a.text(), a.number(), a.text(), a.text()
+	quick, cluster := a.number(), a.number()
 	a.refuse(media != formatFixedMedia, "the medium is not a fixed disk")
-	a.refuse(flags&^(formatQuick|formatForce) != 0 || flags&formatForce == 0, "the flags are not force, or quick and force")
+	a.refuse(quick > 1, "quick is not a BOOLEAN")
 	a.refuse(strings.HasSuffix(drive, `\`), "the volume's name ends in a backslash, so it is the root directory")
 	if a.err != nil {
 		return nil, a.err
 	}
-	err := s.api.Format(drive+`\`, win32.FormatOptions{
-		Direct:     true,
-		FileSystem: fs, Label: label, Quick: flags&formatQuick != 0,
-		ClusterSize: binary.LittleEndian.Uint32(param[formatParamCluster:]),
-	})
+	err := s.api.Format(drive+`\`, win32.FormatOptions{Direct: true, FileSystem: fs, Label: label, Quick: quick == 1, ClusterSize: cluster})
 	s.mu.Lock()
 	events := s.formatEvents
 	s.mu.Unlock()

@@ -12,7 +12,7 @@
 //	services → internal/win32/native → Windows' DLLs (Wine's) → driver → Server → emulated node
 //
 // and there is only one model of a disk. Next to the driver there are four DLLs,
-// which call the same server: fmifs.dll (FormatEx2 and its callback),
+// which call the same server: fmifs.dll (FormatEx and its callback),
 // iscsidsc.dll, netapi32.dll for the NetUse functions, and cfgmgr32.dll for
 // CM_Get_Device_Interface_List and CM_Reenumerate_DevNode.
 //

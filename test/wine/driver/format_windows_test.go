@@ -34,7 +34,7 @@ func rawVolume(t *testing.T, h *host) string {
 	return ""
 }
 
-// The events of FormatEx2, in a child process, become one result.
+// The events of FormatEx, in a child process, become one result.
 func TestFormatEvents(t *testing.T) {
 	h := newHost(t, online())
 	finished := func(success byte, result uint32) Event {
@@ -78,7 +78,7 @@ func TestFormatEvents(t *testing.T) {
 	}
 }
 
-// The options of a format reach FormatEx2.
+// The options of a format reach FormatEx.
 func TestFormatOptions(t *testing.T) {
 	h := newHost(t, online())
 	for _, o := range []win32.FormatOptions{

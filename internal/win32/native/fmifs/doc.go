@@ -1,10 +1,10 @@
-// Package fmifs formats a volume with FormatEx2 of fmifs.dll, in a child process
+// Package fmifs formats a volume with FormatEx of fmifs.dll, in a child process
 // that lives for that one format.
 //
 // fmifs.dll is the library of format.com. It is undocumented, changes the C
 // locale of its process, cannot be stopped, and a fault in it ends its process.
 // So [Helper] starts its own executable again as the helper. [Main] is that
-// child: it calls FormatEx2 and passes on the events that it gets. The parent
+// child: it calls FormatEx and passes on the events that it gets. The parent
 // interprets them.
 //
 // # Protocol
@@ -13,12 +13,12 @@
 // shell. The child writes lines:
 //
 //	csi-proxy format-helper 1     the first line; the child then waits until it reads "go"
-//	event 11 0100000000000000     an event of FormatEx2: its number, its packet in hex
-//	missing …                     there is no FormatEx2; nothing has been done
+//	event 11 0100000000000000     an event of FormatEx: its number, its packet in hex
+//	missing …                     there is no FormatEx; nothing has been done
 //	refused …                     the arguments are wrong; nothing has been done
-//	returned                      FormatEx2 has returned
+//	returned                      FormatEx has returned
 //
-// A format has succeeded if the event of success arrived, FormatEx2 has returned,
+// A format has succeeded if the event of success arrived, FormatEx has returned,
 // and the exit code is 0.
 //
 // # How it ends

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// events derives one result from the events that FormatEx2 passes to its
+// events derives one result from the events that FormatEx passes to its
 // callback, which are its only result. Event numbers are those of winfile's
 // fmifs.h; those after text (14) are known from other open sources only.
 type events struct {
@@ -55,7 +55,7 @@ func (e *events) add(event uint32, data []byte) {
 	case volumeOffline:
 		e.fail(event, win32.ERROR_NOT_READY)
 	case finished:
-		// Success, a BOOLEAN at 0; from FormatEx2 also FinalResult, 32 bits at 4.
+		// Success, a BOOLEAN at 0; a later Windows may add FinalResult, 32 bits at 4.
 		e.finished = true
 		e.success = len(data) > 0 && data[0] != 0
 		if e.success {
@@ -73,7 +73,7 @@ func (e *events) add(event uint32, data []byte) {
 
 func (e *events) fail(event uint32, err error) {
 	if e.failure == nil {
-		e.failure = fmt.Errorf("fmifs.dll FormatEx2, event %d: %w", event, err)
+		e.failure = fmt.Errorf("fmifs.dll FormatEx, event %d: %w", event, err)
 	}
 }
 
@@ -97,5 +97,5 @@ func (e *events) result() error {
 	case e.failure != nil:
 		return e.failure
 	}
-	return fmt.Errorf("fmifs.dll FormatEx2 returned before it reported the end of the format: %w", win32.ERROR_GEN_FAILURE)
+	return fmt.Errorf("fmifs.dll FormatEx returned before it reported the end of the format: %w", win32.ERROR_GEN_FAILURE)
 }

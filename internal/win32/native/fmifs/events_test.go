@@ -3,35 +3,9 @@ package fmifs
 import (
 	"encoding/binary"
 	"testing"
-	"unsafe"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
-
-// No published header has param. These are the numbers that open tools which call
-// FormatEx2 agree on.
-func TestParam(t *testing.T) {
-	var p param
-	for _, c := range []struct {
-		name      string
-		got, want uintptr
-	}{
-		{"size", unsafe.Sizeof(p), 40},
-		{"major", unsafe.Offsetof(p.major), 0},
-		{"minor", unsafe.Offsetof(p.minor), 1},
-		{"flags", unsafe.Offsetof(p.flags), 4},
-		{"label", unsafe.Offsetof(p.label), 8},
-		{"clusterSize", unsafe.Offsetof(p.clusterSize), 16},
-		{"udfVersion", unsafe.Offsetof(p.udfVersion), 20},
-		{"context", unsafe.Offsetof(p.context), 24},
-		{"passes", unsafe.Offsetof(p.passes), 32},
-		{"logFileSize", unsafe.Offsetof(p.logFileSize), 36},
-	} {
-		if c.got != c.want {
-			t.Errorf("param %s is %d, want %d", c.name, c.got, c.want)
-		}
-	}
-}
 
 func finished(success byte, result uint32) []byte {
 	return binary.LittleEndian.AppendUint32([]byte{success, 0, 0, 0}, result)

@@ -225,7 +225,7 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// For any output of the helper, there is success only if it says that FormatEx2
+// For any output of the helper, there is success only if it says that FormatEx
 // reported success and returned.
 func FuzzOutput(f *testing.F) {
 	f.Add(hello + "\nevent 11 0100000000000000\nreturned\n")

@@ -17,45 +17,36 @@ import (
 // Main runs the helper with the arguments that follow [Command], and returns the
 // exit code.
 func Main(args []string, stdin io.Reader, stdout io.Writer) int {
-	return serve(args, stdin, stdout, os.Exit, formatEx2)
+	return serve(args, stdin, stdout, os.Exit, formatEx)
 }
 
-// Flags of param and the media type of FormatEx2.
-const (
-	formatQuick = 0x1
-	formatForce = 0x4
+// formatFixedMedia is the media type of a fixed disk.
+const formatFixedMedia = 12
 
-	formatFixedMedia = 12
-)
-
-// formatEx2 is FormatEx2 of fmifs.dll. It is undocumented; this is the prototype
-// that open tools declare:
+// formatEx is FormatEx of fmifs.dll. It is undocumented; this is the prototype
+// that open tools declare, which have called it for years:
 //
-//	void FormatEx2(PWSTR drive, int media, PWSTR fileSystem, PARAM *param, BOOLEAN (*callback)(int event, ULONG length, void *packet))
+//	void FormatEx(PWSTR drive, int media, PWSTR fileSystem, PWSTR label, BOOLEAN quick, ULONG clusterSize, BOOLEAN (*callback)(int event, ULONG length, void *packet))
 //
 // The callback is never freed, and nothing in its arguments distinguishes two
 // formats, so a process formats once.
-func formatEx2(vol string, o win32.FormatOptions, report func(uint32, []byte)) error {
-	proc := windows.NewLazySystemDLL("fmifs.dll").NewProc("FormatEx2")
+func formatEx(vol string, o win32.FormatOptions, report func(uint32, []byte)) error {
+	proc := windows.NewLazySystemDLL("fmifs.dll").NewProc("FormatEx")
 	if err := proc.Find(); err != nil {
-		return fmt.Errorf("fmifs.dll has no FormatEx2 (%v): %w", err, backend.ErrUnavailable)
+		return fmt.Errorf("fmifs.dll has no FormatEx (%v): %w", err, backend.ErrUnavailable)
 	}
 	wide := func(s string) *uint16 { return unsafe.SliceData(append(win32.UTF16(s), 0)) }
 	drive := wide(strings.TrimSuffix(vol, `\`)) // the device, not its root directory
-	fileSystem := wide(o.FileSystem)
-	p := &param{major: 2, flags: formatForce, label: wide(o.Label), clusterSize: o.ClusterSize}
+	fileSystem, label := wide(o.FileSystem), wide(o.Label)
+	quick := uintptr(0)
 	if o.Quick {
-		p.flags |= formatQuick
+		quick = 1
 	}
-	var pin runtime.Pinner
-	defer pin.Unpin()
-	pin.Pin(p.label) // Windows reaches it through p only
-
 	runtime.LockOSThread() // fmifs may leave state on its thread, on which callbacks run
 	defer runtime.UnlockOSThread()
-	// FormatEx2 returns no value, so ignore what proc.Call returns.
+	// FormatEx returns no value, so ignore what proc.Call returns.
 	_, _, _ = proc.Call(uintptr(unsafe.Pointer(drive)), formatFixedMedia, uintptr(unsafe.Pointer(fileSystem)),
-		uintptr(unsafe.Pointer(p)), callback(report))
+		uintptr(unsafe.Pointer(label)), quick, uintptr(o.ClusterSize), callback(report))
 	return nil
 }
 

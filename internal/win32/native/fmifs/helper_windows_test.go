@@ -48,9 +48,9 @@ func TestFormatWithoutDLL(t *testing.T) {
 	if windows.NewLazySystemDLL("fmifs.dll").Load() == nil {
 		t.Skip("needs a Windows without fmifs.dll, such as Wine")
 	}
-	err := formatEx2(volume, win32.FormatOptions{FileSystem: "NTFS"}, func(uint32, []byte) {})
+	err := formatEx(volume, win32.FormatOptions{FileSystem: "NTFS"}, func(uint32, []byte) {})
 	if !errors.Is(err, backend.ErrUnavailable) || !win32.IsCode(err, win32.ERROR_NOT_SUPPORTED) || !strings.Contains(err.Error(), "fmifs.dll") {
-		t.Errorf("formatEx2: %v, want ErrUnavailable naming fmifs.dll", err)
+		t.Errorf("formatEx: %v, want ErrUnavailable naming fmifs.dll", err)
 	}
 }
 

@@ -35,7 +35,7 @@ var errSilent = errors.New("the format helper was silent")
 func (Helper) UpdateCache() error { return nil }
 
 // Format creates a file system on vol, and returns when the helper has ended. It
-// returns [backend.ErrUnavailable] if there is no helper or no FormatEx2. All
+// returns [backend.ErrUnavailable] if there is no helper or no FormatEx. All
 // other errors wrap a Windows error number.
 func (h Helper) Format(vol string, o win32.FormatOptions) error {
 	if err := Check(vol, o); err != nil {
@@ -161,7 +161,7 @@ func (o *output) result(exit error, stderr string) error {
 	case o.refused != "":
 		return fmt.Errorf("the format helper refused: %s: %w", o.refused, win32.ERROR_INVALID_PARAMETER)
 	case !o.returned || exit != nil:
-		err := fmt.Errorf("the format helper ended before FormatEx2 of fmifs.dll returned (%v): %w", exit, win32.ERROR_PROCESS_ABORTED)
+		err := fmt.Errorf("the format helper ended before FormatEx of fmifs.dll returned (%v): %w", exit, win32.ERROR_PROCESS_ABORTED)
 		if o.events.failure != nil {
 			err = fmt.Errorf("%w; then %w", o.events.failure, err)
 		}

@@ -1,30 +1,22 @@
-/* fmifs.dll: FormatEx2 with the parameter block and the callback that open tools
- * use. The node behind the driver formats, and determines the events of the
- * callback and their order. */
+/* fmifs.dll: FormatEx with the callback that open tools use. The node behind the
+ * driver formats, and determines the events of the callback and their order. */
 #include "call.h"
 
 typedef BOOLEAN(WINAPI *callback)(ULONG event, ULONG size, void *data);
 
-/* Offsets in FMIFS_FORMATEX2_PARAM. */
-#define FLAGS 4
-#define LABEL 8
-#define CLUSTER 16
-#define PARAM_SIZE 40
-
-__declspec(dllexport) void WINAPI FormatEx2(const WCHAR *drive, ULONG media, const WCHAR *fs, const UCHAR *param, callback report)
+__declspec(dllexport) void WINAPI FormatEx(const WCHAR *drive, ULONG media, const WCHAR *fs, const WCHAR *label, BOOLEAN quick, ULONG cluster, callback report)
 {
 	struct packet p;
 	UCHAR events[4096];
-	const WCHAR *label;
 	DWORD size, at = 0;
 
-	memcpy(&label, param + LABEL, sizeof label);
 	begin(&p, CALL_FORMAT);
 	put_text(&p, drive);
 	put_number(&p, media);
 	put_text(&p, fs);
-	put_bytes(&p, param, PARAM_SIZE);
 	put_text(&p, label);
+	put_number(&p, quick);
+	put_number(&p, cluster);
 	if (ask(&p, events, sizeof events, &size))
 		return; /* without an event, like a process that ends */
 	while (size - at >= 8) {
