@@ -401,28 +401,3 @@ func (f *fixture) setLayout(disk uint32, l win32.Layout) {
 		f.t.Fatal(err)
 	}
 }
-
-// No partition table is written while one of its volumes may be in use, except for growth.
-func TestNoTableIsWrittenUnderAVolume(t *testing.T) {
-	f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{GPTEnd: nodespec.GPTEndStays}}, data(gib, ""))
-	id, target := f.id(1), kubelet+`\m`
-	f.mkdir(target)
-	written := 0
-	f.Observe(func(c *win32.Call) error {
-		if c.Code == win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX || c.Code == win32.IOCTL_DISK_CREATE_DISK {
-			written++
-		}
-		return c.Do()
-	})
-	part := func() error {
-		_, err := f.disk.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1})
-		return err
-	}
-	err := errors.Join(f.format(id), f.mount(id, target), part(), f.unmount(id, target), f.setState(1, false), f.setState(1, true), f.format(id))
-	if err != nil || written != 0 {
-		t.Errorf("a life: %v, the table was written %d times", err, written)
-	}
-	if err := errors.Join(f.Windows.Grow(1, 2*gib), f.resize(id, 0)); err != nil || written != 1 {
-		t.Errorf("growth: %v, the table was written %d times, want once", err, written)
-	}
-}

@@ -118,7 +118,7 @@ func (w *diskWorker) next(*rand.Rand) *request {
 	var id string
 	steps := []request{
 		{name: "attach", once: true, do: func(ctx context.Context, c *clients) error {
-			out, err := c.control.AttachDisk(ctx, nodespec.Disk{Size: 128 * mib, ID: w.id()})
+			out, err := c.control.AttachDisk(ctx, nodespec.Disk{Size: 128 * mib, ID: w.id(), Serial: w.id()})
 			number = out.Number
 			return err
 		}, apply: func() { w.attached, w.number, w.size, w.offline = true, number, 128*mib, true }}, // the SAN policy
