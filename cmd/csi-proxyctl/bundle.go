@@ -49,7 +49,7 @@ the node, names of servers, shares, accounts and targets, and serial numbers: re
 before you send it. Where csi-proxy hangs, it waits 10 s for each answer, or --timeout.
 
 The log files and the address of the metrics are those on the command line of the Windows
-service csiproxy. --log and --metrics name others.`,
+service that runs csi-proxy. --log and --metrics name others.`,
 		Example: `  csi-proxyctl bundle
   csi-proxyctl bundle report.zip --log C:\csi\csi-proxy.log --metrics 127.0.0.1:9808`,
 		Args: cobra.MaximumNArgs(1),
@@ -58,9 +58,13 @@ service csiproxy. --log and --metrics name others.`,
 			if len(args) > 0 {
 				file = args[0]
 			}
-			service, err := serviceArgs(serviceName)
+			name, err := serviceName()
 			if err != nil {
-				a.note("cannot read the command line of the service %s: %v", serviceName, err)
+				a.note("%v", err)
+			}
+			service, err := serviceArgs(name)
+			if err != nil {
+				a.note("cannot read the command line of the service %s: %v", name, err)
 			}
 			if b.logs == nil {
 				b.logs = arguments(service, "log_file", "log_dir")

@@ -19,6 +19,7 @@ import (
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	system "github.com/kubernetes-csi/csi-proxy/client/groups/system/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 )
@@ -31,8 +32,40 @@ type finding struct {
 	Hint   string `json:"hint"`
 }
 
-// serviceName is the name of the Windows service.
-const serviceName = "csiproxy"
+// serviceName returns the name of the Windows service that runs csi-proxy, or the usual one if
+// there is none. err names them if there are several.
+func serviceName() (name string, err error) {
+	found, err := winsvc.Find()
+	if err != nil || len(found) == 0 {
+		return winsvc.Name, err
+	}
+	if len(found) > 1 {
+		err = &severalServices{found}
+	}
+	return found[0].Name, err
+}
+
+type severalServices struct{ found []winsvc.Installed }
+
+func (s *severalServices) Error() string {
+	var all []string
+	for _, i := range s.found {
+		all = append(all, i.String())
+	}
+	return "several services run csi-proxy, and only one can serve: " + strings.Join(all, ", ")
+}
+
+// examineServices checks the Windows service that runs csi-proxy. paths are the pipes that exist.
+func (a *app) examineServices(paths []string) []finding {
+	name, err := serviceName()
+	if several := (*severalServices)(nil); errors.As(err, &several) {
+		return []finding{{resultProblem, "install", err.Error(), "keep one, and remove each other one: csi-proxy uninstall -service-name=NAME"}}
+	}
+	if err != nil {
+		return checkFailed("install", err)
+	}
+	return slices.Concat(examineServer(name, paths), examineInstall(name), a.examineServiceLogs(name))
+}
 
 func (a *app) doctorCommand() *cobra.Command {
 	kubelet := `C:\var\lib\kubelet`
@@ -90,7 +123,7 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 	if slices.ContainsFunc(probes, func(p probed) bool { return p.state == served }) {
 		found = slices.Concat(found, examineBuilds(probes, version), a.examineKubelet(ctx, kubelet), a.examineNode(ctx), a.examineISCSI(ctx))
 	}
-	found = slices.Concat(found, examineServer(serviceName, paths), examineInstall(serviceName), a.examineServiceLogs(), examineWindows())
+	found = slices.Concat(found, a.examineServices(paths), examineWindows())
 	found = grouped(found)
 	if err := a.printFindings(found); err != nil {
 		return err
@@ -122,8 +155,8 @@ func grouped(found []finding) []finding {
 }
 
 // examineServiceLogs checks the log of the Windows service, if there is one.
-func (a *app) examineServiceLogs() []finding {
-	args, err := serviceArgs(serviceName)
+func (a *app) examineServiceLogs(service string) []finding {
+	args, err := serviceArgs(service)
 	if err != nil {
 		return nil // examineInstall reports it
 	}
@@ -168,8 +201,9 @@ func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 	for _, p := range pipes {
 		by[p.state] = append(by[p.state], p.String())
 	}
-	args, _ := serviceArgs(serviceName) // examineInstall reports the error
-	start := startHint(runtime.GOOS, arguments(args, "log_file", "log_dir"))
+	service, _ := serviceName() // examineServices reports the errors
+	args, _ := serviceArgs(service)
+	start := startHint(runtime.GOOS, service, arguments(args, "log_file", "log_dir"))
 	switch left := len(by[stale]); len(pipes) {
 	case len(by[absent]):
 		return []finding{{resultProblem, "pipes", "csi-proxy is not running: no pipe exists", start}}
@@ -214,7 +248,7 @@ func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 
 // startHint says how to start csi-proxy on a system, and where to find why it has ended. logs are
 // the known log files or directories of the Windows service.
-func startHint(system string, logs []string) string {
+func startHint(system, service string, logs []string) string {
 	if system != "windows" {
 		return "start csi-proxy-sim; its sockets must be in the directory " + pipe.DirVariable + " or, if that is not set, in /run/csi-proxy or $XDG_RUNTIME_DIR/csi-proxy. " +
 			"Its log, and the file beside it with a name that ends in -crash.log, have the reason if it ended by itself. If its process still exists, it is stopping, and waits a minute at most for calls that hang"
@@ -223,8 +257,8 @@ func startHint(system string, logs []string) string {
 	if len(logs) > 0 {
 		log += " (" + strings.Join(logs, ", ") + ")"
 	}
-	return "start csi-proxy: sc.exe start " + serviceName + "; " + log + ", the file beside it with a name that ends in -crash.log, and the event log Application, source " + serviceName +
-		", have the reason if it ended by itself; sc.exe query " + serviceName + " shows its state: while it is stopping, it waits a minute at most for calls that hang"
+	return "start csi-proxy: sc.exe start " + service + "; " + log + ", the file beside it with a name that ends in -crash.log, and the event log Application, source " + service +
+		", have the reason if it ended by itself; sc.exe query " + service + " shows its state: while it is stopping, it waits a minute at most for calls that hang"
 }
 
 // examineBuilds compares the builds of the servers and of this command.

@@ -50,13 +50,13 @@ func TestExaminePipes(t *testing.T) {
 
 // If csi-proxy has ended, the reader needs to know where to find the reason.
 func TestStartHint(t *testing.T) {
-	hint := startHint("windows", []string{`C:\csi\csi-proxy.log`})
+	hint := startHint("windows", "csiproxy", []string{`C:\csi\csi-proxy.log`})
 	for _, want := range []string{"sc.exe start csiproxy", `its log (C:\csi\csi-proxy.log)`, "-crash.log", "event log Application, source csiproxy"} {
 		if !strings.Contains(hint, want) {
 			t.Errorf("%q has no %q", hint, want)
 		}
 	}
-	if hint := startHint("windows", nil); strings.Contains(hint, "()") || !strings.Contains(hint, "its log,") {
+	if hint := startHint("windows", "csiproxy", nil); strings.Contains(hint, "()") || !strings.Contains(hint, "its log,") {
 		t.Errorf("without a service: %q", hint)
 	}
 }

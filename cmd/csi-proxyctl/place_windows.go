@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 )
 
 // examineInstall checks the program, the configuration and the log of a service, and their
@@ -74,7 +76,7 @@ func examineWindows() []finding {
 	return examineBuild(v.MajorVersion, v.MinorVersion, v.BuildNumber)
 }
 
-// serviceArgs returns the command line of a service, and nil if there is no such service.
+// serviceArgs returns the command line of csi-proxy in a service, and nil if there is no such service.
 func serviceArgs(service string) ([]string, error) {
 	command, _, err := configOf(service)
 	if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
@@ -86,6 +88,9 @@ func serviceArgs(service string) ([]string, error) {
 	args, err := windows.DecomposeCommandLine(command)
 	if err != nil || len(args) == 0 {
 		return nil, fmt.Errorf("%w: %s", errCommandLine, command)
+	}
+	if child := winsvc.Child(service, args[0]); child != nil {
+		return child, nil
 	}
 	return args, nil
 }

@@ -1,17 +1,17 @@
 package main
 
 import (
-	"errors"
-	"unsafe"
+	"strings"
 
 	"golang.org/x/sys/windows"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 )
 
 // examineServer checks whether a running service serves the pipes that exist.
 func examineServer(service string, paths []string) []finding {
-	running, err := runningServices()
+	running, err := winsvc.Processes()
 	if err != nil {
 		return checkFailed("install", err)
 	}
@@ -27,31 +27,28 @@ func examineServer(service string, paths []string) []finding {
 			}
 		}
 	}
+	if program := childOf(service); program != "" {
+		for i := range owners {
+			if strings.EqualFold(owners[i].image, program) {
+				owners[i].pid = pid
+			}
+		}
+	}
 	return examineWaiting(service, pid, owners)
 }
 
-// runningServices returns the processes of the running services.
-func runningServices() (map[string]uint32, error) {
-	h, err := windows.OpenSCManager(nil, nil, windows.SC_MANAGER_CONNECT|windows.SC_MANAGER_ENUMERATE_SERVICE)
+// childOf returns the path of csi-proxy if the service starts it by another program.
+func childOf(service string) string {
+	command, _, err := configOf(service)
 	if err != nil {
-		return nil, err
+		return "" // examineInstall reports it
 	}
-	defer windows.CloseServiceHandle(h)
-	for size := uint32(64 << 10); ; {
-		buffer := make([]uint64, size/8)
-		var needed, count uint32
-		err := windows.EnumServicesStatusEx(h, windows.SC_ENUM_PROCESS_INFO, windows.SERVICE_WIN32, windows.SERVICE_ACTIVE, (*byte)(unsafe.Pointer(&buffer[0])), size, &needed, &count, nil, nil)
-		if errors.Is(err, windows.ERROR_MORE_DATA) {
-			size += needed + 8 // needed is for what was left out
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		services := map[string]uint32{}
-		for _, s := range unsafe.Slice((*windows.ENUM_SERVICE_STATUS_PROCESS)(unsafe.Pointer(&buffer[0])), count) {
-			services[windows.UTF16PtrToString(s.ServiceName)] = s.ServiceStatusProcess.ProcessId
-		}
-		return services, nil
+	args, err := windows.DecomposeCommandLine(command)
+	if err != nil || len(args) == 0 {
+		return ""
 	}
+	if child := winsvc.Child(service, args[0]); child != nil {
+		return child[0]
+	}
+	return ""
 }

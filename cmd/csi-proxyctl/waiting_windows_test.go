@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 )
 
 // This process has a pipe that a service of Windows, which stands in for csi-proxy, does not
 // serve.
 func TestExamineServer(t *testing.T) {
-	running, err := runningServices()
+	running, err := winsvc.Processes()
 	if err != nil {
 		t.Fatal(err)
 	}

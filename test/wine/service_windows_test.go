@@ -246,13 +246,19 @@ func TestServiceStopDuringCall(t *testing.T) {
 // A service that cannot serve never runs. Its process ends without reporting a stop, so that
 // Windows runs failure actions.
 func TestServiceCannotServe(t *testing.T) {
-	s := service(t, csiProxy, "-metrics-bind-address=nowhere")
+	t.Run("address", func(t *testing.T) { cannotServe(t, "-metrics-bind-address=nowhere", "flag -metrics-bind-address=", 1) })
+	t.Run("flag", func(t *testing.T) { cannotServe(t, "-nonsense", "flag provided but not defined: -nonsense", 2) })
+}
+
+// cannotServe starts a service with a wrong flag, and checks the reason in its log and the exit code.
+func cannotServe(t *testing.T, flag, reason string, code int) {
+	s := service(t, csiProxy, flag)
 	if err := s.Start(); err != nil && err != windows.ERROR_SERVICE_REQUEST_TIMEOUT { // the process may have ended already
 		t.Fatal(err)
 	}
 	err := nodetest.Eventually(timeout, func() error {
 		log, err := os.ReadFile(logFile)
-		if err == nil && !strings.Contains(string(log), "flag -metrics-bind-address=") {
+		if err == nil && !strings.Contains(string(log), reason) {
 			err = fmt.Errorf("the log does not have the reason:\n%s", log)
 		}
 		return err
@@ -265,8 +271,8 @@ func TestServiceCannotServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, err := os.FindProcess(int(st.ProcessId)); st.ProcessId != 0 && err == nil { // else it has ended already
-		if ended, err := p.Wait(); err != nil || ended.ExitCode() != 1 {
-			t.Errorf("the process of the service ended with %v, %v, want exit code 1", ended, err)
+		if ended, err := p.Wait(); err != nil || ended.ExitCode() != code {
+			t.Errorf("the process of the service ended with %v, %v, want exit code %d", ended, err, code)
 		}
 	}
 	if st.State == svc.Running {

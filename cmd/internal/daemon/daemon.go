@@ -34,9 +34,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
-// serviceName is the name under which the Windows service is registered.
-const serviceName = "csiproxy"
-
 // Exit codes.
 const (
 	exitOK      = 0
@@ -57,32 +54,34 @@ const spareHeap = 8 << 20
 // program is also printed to stderr.
 func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 	o, err := parse(p, args, stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
+	if errors.Is(err, flag.ErrHelp) {
 		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "%s: %v; %[1]s -h lists the flags\n", p.Name, err)
-		if !o.log.ToStderr { // a service's standard error goes nowhere
-			defer o.openLog(stderr)()
-			klog.ErrorS(err, "Stopped CSI-Proxy Server: the command line or the configuration file is wrong")
-			o.events.write(slog.LevelError, eventFailed, fmt.Sprintf("CSI Proxy %s stopped: the command line or the configuration file is wrong: %v", p.Version, err))
-		}
-		return exitUsage
 	}
-	defer o.openLog(stderr)()
-
-	serving := func(ctx context.Context, ready func()) int {
+	serving := func(ctx context.Context, service string, ready func()) int {
+		o.service = service
+		if err != nil {
+			return o.refused(p, stderr, err)
+		}
+		defer o.openLog(stderr)()
 		if err := run(ctx, p, o, ready); err != nil {
 			return o.fail(p, stderr, err)
 		}
 		return exitOK
 	}
-	if o.windowsService {
-		code, err := winsvc.Run(serviceName, serving, os.Exit)
-		if err != nil {
-			return o.fail(p, stderr, err)
+	if o.windowsService || winsvc.Asked(args) {
+		// A service whose settings are wrong registers first: Windows says of one that does not
+		// only that it did not respond.
+		code, failed := winsvc.Run(serving, os.Exit)
+		if failed == nil {
+			return code
 		}
-		return code
+		if err == nil {
+			defer o.openLog(stderr)()
+			return o.fail(p, stderr, failed)
+		}
+	}
+	if err != nil {
+		return o.refused(p, stderr, err)
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -102,7 +101,18 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 		case <-ctx.Done():
 		}
 	}()
-	return serving(ctx, func() {})
+	return serving(ctx, "", func() {})
+}
+
+// refused reports what is wrong with the flags or their file.
+func (o *options) refused(p Program, stderr io.Writer, err error) int {
+	fmt.Fprintf(stderr, "%s: %v; %[1]s -h lists the flags\n", p.Name, err)
+	if !o.log.ToStderr { // a service's standard error goes nowhere
+		defer o.openLog(stderr)()
+		klog.ErrorS(err, "Stopped CSI-Proxy Server: the command line or the configuration file is wrong")
+		o.events.write(slog.LevelError, eventFailed, fmt.Sprintf("CSI Proxy %s stopped: the command line or the configuration file is wrong: %v", p.Version, err))
+	}
+	return exitUsage
 }
 
 // openLog begins to log where the flags say. A log file that cannot be opened does not keep
@@ -111,7 +121,7 @@ func Run(ctx context.Context, p Program, args []string, stderr io.Writer) int {
 func (o *options) openLog(stderr io.Writer) (closeLog func()) {
 	var errEvents error
 	if o.windowsService {
-		o.events, errEvents = openEvents()
+		o.events, errEvents = openEvents(o.service)
 	}
 	closeLog, err := logs.Set(o.log, stderr, func(err error) {
 		// Later, because a failure of the event log is logged.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -39,9 +40,10 @@ type events struct {
 	added map[string]time.Time // the last time of a text of onceAWhile
 }
 
-// openEvents opens the event log for the Windows service.
-func openEvents() (*events, error) {
-	add, err := winsvc.OpenEvents(serviceName)
+// openEvents opens the event log for the Windows service with this name, or, if it is not known,
+// with the usual one.
+func openEvents(service string) (*events, error) {
+	add, err := winsvc.OpenEvents(cmp.Or(service, winsvc.Name))
 	if err != nil {
 		return nil, err
 	}

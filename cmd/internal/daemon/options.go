@@ -39,6 +39,7 @@ type options struct {
 	audit          bool
 	adminPipe      bool
 	windowsService bool
+	service        string // its name, once it runs
 	log            logs.Options
 	events         *events // nil if the program is no Windows service
 
@@ -116,7 +117,7 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	f.BoolVar(&o.audit, "audit-log", true, "log each request that changes the node, with the calling process and the result")
 	f.BoolVar(&o.adminPipe, "admin-pipe", true, "serve the pipe csi-proxy-admin, with which administrators of the node clear disks and see the calls in flight and the last that failed")
 	f.StringVar(&o.pipeSDDL, "pipe-sddl", "", "`SDDL` of the security descriptor of the pipes; default: administrators may connect, LocalSystem and the account of this process have all rights")
-	f.BoolVar(&o.windowsService, "windows-service", false, "run as the Windows service "+serviceName)
+	f.BoolVar(&o.windowsService, "windows-service", false, "run as a Windows service")
 	f.StringVar(&o.config, configFlag, "", "`file` with flags; those of the command line come first")
 
 	err := o.parse(f, args)

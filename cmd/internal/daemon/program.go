@@ -112,8 +112,8 @@ func (n *Node) pipes(o *options, dirs policy.Dirs, inFlight *calls.Calls, stop c
 	if o.adminPipe {
 		disks, _ := n.Groups.Disk.(server.Disks)
 		all = append(all, server.Pipe(disks, inFlight, func(ctx context.Context) error {
-			if o.windowsService { // its manager would take an end without its request for a failure
-				return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "Stop-Service "+serviceName, "it runs as the Windows service %s, which Stop-Service stops", serviceName)
+			if o.service != "" { // its manager would take an end without its request for a failure
+				return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "Stop-Service "+o.service, "it runs as the Windows service %s, which Stop-Service stops", o.service)
 			}
 			caller, program := inflight.Of(ctx).Process, pipes.UnknownProgram
 			if caller != 0 {

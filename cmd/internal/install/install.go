@@ -13,10 +13,12 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 )
 
-// ServiceName is the name of the service, which published instructions use as well.
-const ServiceName = "csiproxy"
+// ServiceName is the name of the service that install makes, which published instructions use as well.
+const ServiceName = winsvc.Name
 
 // Exit codes.
 const (
@@ -45,6 +47,7 @@ type command struct {
 	dir     string   // where install puts the program
 	start   string   // when Windows starts the service
 	noStart bool     // install does not start it
+	service string   // the service, if its name is given
 	flags   []string // of the daemon, after "--"
 	pipes   []string // that the daemon serves with these flags
 }
@@ -104,6 +107,9 @@ func parse(p Program, verb string, args []string, stdout, stderr io.Writer) (*co
 	if verb != "status" {
 		f.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
 	}
+	if verb != "install" {
+		f.StringVar(&c.service, "service-name", "", "the service, by its `name`: of one that another installer has made, or of several")
+	}
 	if verb == "install" {
 		f.StringVar(&c.dir, "dir", "", "`directory` of the program and its logs (default %ProgramFiles%\\csi-proxy)")
 		f.StringVar(&c.start, "start", startAuto, "`when` Windows starts the service: "+strings.Join(startTypes, ", "))
@@ -137,6 +143,42 @@ func parse(p Program, verb string, args []string, stdout, stderr io.Writer) (*co
 	}
 	c.pipes = pipes
 	return c, nil
+}
+
+// errNone is the error of choose without a service.
+var errNone = errors.New("no service runs csi-proxy")
+
+// choose returns the service that a verb is about, of those that run csi-proxy. name is that of
+// -service-name. changes says that the verb changes the service: one that another installer has
+// made must be named.
+func choose(verb, name string, found []winsvc.Installed, changes bool) (winsvc.Installed, error) {
+	if name != "" {
+		at := slices.IndexFunc(found, func(i winsvc.Installed) bool { return strings.EqualFold(i.Name, name) })
+		if at < 0 {
+			return winsvc.Installed{}, fmt.Errorf("flag -service-name=%s: want a service that runs csi-proxy: %s", name, list(found))
+		}
+		return found[at], nil
+	}
+	switch {
+	case len(found) == 0:
+		return winsvc.Installed{}, errNone
+	case len(found) > 1:
+		return winsvc.Installed{}, fmt.Errorf("several services run csi-proxy, and only one can serve: %s; csi-proxy %s -service-name=NAME chooses one", list(found), verb)
+	case changes && !strings.EqualFold(found[0].Name, ServiceName):
+		return winsvc.Installed{}, fmt.Errorf("service %s was made by another installer, which may make it again; nothing was changed: csi-proxy %s -service-name=%s does it", found[0], verb, found[0].Name)
+	}
+	return found[0], nil
+}
+
+func list(found []winsvc.Installed) string {
+	if len(found) == 0 {
+		return "there is none"
+	}
+	var all []string
+	for _, i := range found {
+		all = append(all, i.String())
+	}
+	return strings.Join(all, ", ")
 }
 
 // configFlag returns the configuration file that flags of the daemon name, or "".

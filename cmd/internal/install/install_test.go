@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 )
 
 func testProgram() Program {
@@ -141,6 +143,32 @@ func TestConfigFlag(t *testing.T) {
 	} {
 		if got := configFlag(c.flags); got != c.want {
 			t.Errorf("configFlag(%q) = %q, want %q", c.flags, got, c.want)
+		}
+	}
+}
+
+// A service that another installer has made is changed only by its name, and one of several is
+// looked at only by it.
+func TestChoose(t *testing.T) {
+	ours, others := winsvc.Installed{Name: "csiproxy", Program: `C:\a\csi-proxy.exe`}, winsvc.Installed{Name: "csi-proxy", Program: `C:\k\csi-proxy.exe`, Manager: `C:\k\nssm.exe`}
+	for _, c := range []struct {
+		name    string
+		found   []winsvc.Installed
+		changes bool
+		want    string // the service or a part of the error
+	}{
+		{"", nil, true, errNone.Error()},
+		{"", []winsvc.Installed{ours}, true, "csiproxy"},
+		{"", []winsvc.Installed{others}, false, "csi-proxy"},
+		{"", []winsvc.Installed{others}, true, "-service-name=csi-proxy does it"},
+		{"CSI-proxy", []winsvc.Installed{ours, others}, true, "csi-proxy"},
+		{"", []winsvc.Installed{others, ours}, false, `only one can serve: csi-proxy (C:\k\csi-proxy.exe), csiproxy (C:\a\csi-proxy.exe)`},
+		{"kubelet", []winsvc.Installed{ours}, true, `-service-name=kubelet: want a service that runs csi-proxy: csiproxy (C:\a\csi-proxy.exe)`},
+		{"kubelet", nil, true, "there is none"},
+	} {
+		i, err := choose("upgrade", c.name, c.found, c.changes)
+		if i.Name != c.want && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("choose(%q, %v, %t) = %v, %v, want %q", c.name, c.found, c.changes, i, err, c.want)
 		}
 	}
 }

@@ -14,15 +14,63 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/registry"
 	"golang.org/x/sys/windows/svc"
 	"golang.org/x/sys/windows/svc/mgr"
 
 	fsapi "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/admindir"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/sddl"
 )
+
+func TestMain(m *testing.M) {
+	if winsvc.Asked(os.Args) {
+		if err := linger(); err != nil {
+			panic(err)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// lingered is the file that linger makes in the end, beside the program.
+const lingered = "lingered"
+
+// linger is a version of csi-proxy that does not serve: its service runs, reports at once that it
+// has stopped, and its process ends when another program has its place.
+func linger() error {
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	own, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if err := svc.Run(ServiceName, stopped{}); err != nil {
+		return err
+	}
+	if err := await(10*time.Minute, func() error {
+		now, err := os.Stat(path)
+		if err == nil && os.SameFile(own, now) {
+			err = errors.New("nothing has replaced this program")
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(filepath.Dir(path), lingered), nil, 0o600)
+}
+
+type stopped struct{}
+
+func (stopped) Execute(_ []string, _ <-chan svc.ChangeRequest, states chan<- svc.Status) (bool, uint32) {
+	states <- svc.Status{State: svc.Running}
+	return false, 0
+}
 
 // proxy returns the csi-proxy.exe to test. It skips the test if there is none, or if this
 // machine has a service that the test would replace.
@@ -33,7 +81,7 @@ func proxy(t *testing.T) string {
 	if path == "" {
 		t.Skip("needs Windows or Wine and CSI_PROXY_BINARY, the path of csi-proxy.exe; the stage wine of make test builds it and sets that")
 	}
-	if s, err := openService(); !errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+	if s, err := openService(ServiceName); !errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
 		if err == nil {
 			s.Close()
 		}
@@ -91,7 +139,7 @@ func contains(t *testing.T, output string, want ...string) {
 
 func processOf(t *testing.T) uint32 {
 	t.Helper()
-	s, err := openService()
+	s, err := openService(ServiceName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +234,7 @@ func TestInstalledService(t *testing.T) {
 	call()
 	contains(t, verb(t, exitOK, exe, "status"), "23 of 23 are served", "-v=1")
 
-	// The new program is this test, which is no csi-proxy, so it does not serve.
+	// The new program is this test (linger): the upgrade is undone while its process still runs.
 	was, err := os.ReadFile(installed)
 	if err != nil {
 		t.Fatal(err)
@@ -200,6 +248,9 @@ func TestInstalledService(t *testing.T) {
 	}
 	if is, err := os.ReadFile(installed); err != nil || !bytes.Equal(is, was) {
 		t.Errorf("the old program is not back: %v", err)
+	}
+	if err := await(serveTime, func() error { return os.Remove(filepath.Join(dir, lingered)) }); err != nil {
+		t.Errorf("the new process did not outlive the undo: %v", err)
 	}
 	call()
 	contains(t, verb(t, exitOK, exe, "status"), "csiproxy, running", "23 of 23 are served")
@@ -221,7 +272,7 @@ func TestInstalledService(t *testing.T) {
 // settings checks the settings that status does not show.
 func settings(t *testing.T) {
 	t.Helper()
-	s, err := openService()
+	s, err := openService(ServiceName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +336,7 @@ func TestServiceWaitsForPipes(t *testing.T) {
 	if err := await(serveTime, func() error { _, _, err := pipes.ServerOf(`\\.\pipe\csi-proxy-volume-v1`); return err }); err != nil {
 		t.Fatal(err)
 	}
-	s, err := openService()
+	s, err := openService(ServiceName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -539,7 +590,7 @@ func TestUpgradeAfterCutOff(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := openService()
+			s, err := openService(ServiceName)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -572,4 +623,83 @@ func TestUpgradeAfterCutOff(t *testing.T) {
 		})
 	}
 	verb(t, exitOK, exe, "uninstall")
+}
+
+// TestServiceOfAnotherInstaller has the names and the program with which installers of others
+// make the service.
+func TestServiceOfAnotherInstaller(t *testing.T) {
+	exe := proxy(t)
+	dir := home(t)
+	installed, tool := filepath.Join(dir, "csi-proxy.exe"), filepath.Join(filepath.Dir(exe), toolFile)
+	if err := copyFile(exe, installed); err != nil {
+		t.Fatal(err)
+	}
+	sc := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("sc.exe", args...).CombinedOutput(); err != nil {
+			t.Fatalf("sc.exe %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	create := func(name, command string) {
+		t.Helper()
+		sc("create", name, "binPath=", command)
+		t.Cleanup(func() {
+			s, err := openService(name)
+			if err != nil {
+				return // it was removed
+			}
+			defer s.Close()
+			if err := errors.Join(stop(s), s.Delete()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	create("csi-proxy", `"`+installed+`" -windows-service -logtostderr=false "-log_file=`+filepath.Join(dir, "csi-proxy.log")+`"`)
+	sc("start", "csi-proxy")
+	if err := await(serveTime, func() error { _, _, err := pipes.ServerOf(`\\.\pipe\csi-proxy-volume-v1`); return err }); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, verb(t, exitOK, exe, "status"), "csi-proxy, running", "23 of 23 are served", filepath.Join(dir, "csi-proxy.log"))
+	contains(t, verb(t, exitFailure, exe, "install", "-dir", filepath.Join(dir, "other")), "there is a service csi-proxy already", "-service-name=csi-proxy")
+	contains(t, verb(t, exitFailure, exe, "upgrade"), "made by another installer", "nothing was changed", "upgrade -service-name=csi-proxy")
+	contains(t, verb(t, exitOK, exe, "upgrade", "-service-name=CSI-Proxy"), "service csi-proxy runs version ")
+	contains(t, verb(t, exitFailure, exe, "uninstall"), "made by another installer", "uninstall -service-name=csi-proxy")
+	contains(t, verb(t, exitUsage, exe, "install", "-service-name=csi-proxy"), "service-name")
+	contains(t, verb(t, exitFailure, exe, "status", "-service-name=wuauserv"), "want a service that runs csi-proxy: csi-proxy (")
+
+	doctor, err := exec.Command(tool, "doctor").CombinedOutput()
+	t.Logf("csi-proxyctl doctor: %v\n%s", err, doctor)
+	if strings.Contains(string(doctor), "there is no service") || !strings.Contains(string(doctor), "the service csi-proxy does not start with Windows") {
+		t.Error("doctor does not find the service")
+	}
+	// The name is the one that Windows passes.
+	refused, err := exec.Command(tool, "stop").CombinedOutput()
+	if err == nil || !strings.Contains(string(refused), "Stop-Service csi-proxy") {
+		t.Errorf("csi-proxyctl stop: %v\n%s", err, refused)
+	}
+
+	create(ServiceName, `"`+installed+`" -windows-service`)
+	contains(t, verb(t, exitFailure, exe, "status"), "several services run csi-proxy", "csi-proxy (", ServiceName+" (")
+	contains(t, verb(t, exitFailure, exe, "uninstall"), "several services run csi-proxy")
+	contains(t, verb(t, exitOK, exe, "status", "-service-name=csi-proxy"), "csi-proxy, running")
+	doctor, _ = exec.Command(tool, "doctor").CombinedOutput()
+	contains(t, string(doctor), "several services run csi-proxy")
+	verb(t, exitOK, exe, "uninstall", "-service-name", ServiceName)
+	contains(t, verb(t, exitOK, exe, "uninstall", "-service-name=csi-proxy"), "delete service csi-proxy", "left the program, "+installed)
+	verb(t, exitNotInstalled, exe, "status")
+
+	// As nssm.exe does, which starts the program that its parameters name.
+	nssm := filepath.Join(dir, "nssm.exe")
+	create("csi-proxy-server", `"`+nssm+`"`)
+	k, _, err := registry.CreateKey(registry.LOCAL_MACHINE, `SYSTEM\CurrentControlSet\Services\csi-proxy-server\Parameters`, registry.SET_VALUE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	if err := errors.Join(k.SetExpandStringValue("Application", installed), k.SetExpandStringValue("AppParameters", `-v=3 -log_file=C:\k\csi-proxy.log`)); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, verb(t, exitNotServing, exe, "status"), "csi-proxy-server, stopped", "program   "+installed, `log       C:\k\csi-proxy.log`)
+	contains(t, verb(t, exitFailure, exe, "upgrade", "-service-name=csi-proxy-server"), nssm, "nothing was changed")
+	contains(t, verb(t, exitOK, exe, "uninstall", "-service-name=csi-proxy-server"), "delete service csi-proxy-server")
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/windows/svc/mgr"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/admindir"
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 )
 
@@ -26,6 +27,8 @@ const (
 	stopTime = 90 * time.Second
 	// serveTime is how long a new process has until it serves all pipes.
 	serveTime = 60 * time.Second
+	// endTime is how long a process may take to end after its service has stopped.
+	endTime = 30 * time.Second
 	// pollTime is the time between two looks at the service or a pipe.
 	pollTime = 100 * time.Millisecond
 )
@@ -36,21 +39,34 @@ const (
 	logDir      = "logs"
 )
 
-// openService opens the service, or fails with windows.ERROR_SERVICE_DOES_NOT_EXIST.
-func openService() (*mgr.Service, error) {
+// openService opens a service, or fails with windows.ERROR_SERVICE_DOES_NOT_EXIST.
+func openService(name string) (*mgr.Service, error) {
 	m, err := mgr.Connect()
 	if err != nil {
 		return nil, managerError(err)
 	}
 	defer m.Disconnect()
-	return m.OpenService(ServiceName)
+	return m.OpenService(name)
+}
+
+// find finds the service that a verb is about, and opens it.
+func (c *command) find(verb string, changes bool) (i winsvc.Installed, s *mgr.Service, err error) {
+	found, err := winsvc.Find()
+	if err != nil {
+		return i, nil, managerError(err)
+	}
+	if i, err = choose(verb, c.service, found, changes); err != nil {
+		return i, nil, err
+	}
+	s, err = openService(i.Name)
+	return i, s, err
 }
 
 func managerError(err error) error {
 	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
-		return fmt.Errorf("connect to the service manager: %w: run this as an administrator, in an elevated console", err)
+		return fmt.Errorf("use the service manager: %w: run this as an administrator, in an elevated console", err)
 	}
-	return fmt.Errorf("connect to the service manager: %w", err)
+	return fmt.Errorf("use the service manager: %w", err)
 }
 
 func (c *command) install() (int, error) {
@@ -68,13 +84,16 @@ func (c *command) install() (int, error) {
 	if !filepath.IsAbs(c.dir) || strings.ContainsAny(c.dir, `"%`) {
 		return exitUsage, fmt.Errorf(`flag -dir=%s: want an absolute path such as C:\csi-proxy, without " and %%`, c.dir)
 	}
-	s, err := openService()
-	if err == nil {
-		s.Close()
-		return exitFailure, fmt.Errorf("there is a service %s already: csi-proxy upgrade replaces its program, csi-proxy uninstall removes it", ServiceName)
+	found, err := winsvc.Find()
+	if err != nil {
+		return exitFailure, managerError(err)
 	}
-	if !errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
-		return exitFailure, err
+	if len(found) > 0 {
+		named := ""
+		if !strings.EqualFold(found[0].Name, ServiceName) {
+			named = " -service-name=" + found[0].Name
+		}
+		return exitFailure, fmt.Errorf("there is a service %s already: csi-proxy upgrade%[2]s replaces its program, csi-proxy uninstall%[2]s removes it", found[0].Name, named)
 	}
 	config := configFlag(c.flags)
 	if err := place(c.dir, config); err != nil {
@@ -121,7 +140,7 @@ func (c *command) install() (int, error) {
 			undo: func() error { return eventlog.Remove(ServiceName) },
 		})
 	if !c.noStart {
-		steps = append(steps, step{what: "start the service, and wait until it serves all pipes", do: func() error { return c.startAndAwait(c.pipes) }})
+		steps = append(steps, step{what: "start the service, and wait until it serves all pipes", do: func() error { return c.startAndAwait(ServiceName, c.pipes) }})
 	}
 	return code(c.run(steps))
 }
@@ -161,7 +180,7 @@ func copyStep(from, to string) step {
 			if !added {
 				return nil
 			}
-			return removeFile(to)
+			return remove(to)
 		},
 	}
 }
@@ -236,7 +255,7 @@ func (c *command) lacks(setting string, err error) bool {
 func utf16(s string) *uint16 { return windows.StringToUTF16Ptr(s) }
 
 func deleteService() error {
-	s, err := openService()
+	s, err := openService(ServiceName)
 	if err != nil {
 		return err
 	}
@@ -244,28 +263,50 @@ func deleteService() error {
 	return errors.Join(stop(s), s.Delete())
 }
 
-// stop stops the service and waits until it has stopped.
+// stop stops the service, and waits until its process has ended: Windows says before that that the
+// service has stopped, and does not delete a program that runs.
 func stop(s *mgr.Service) error {
-	status, err := s.Query()
+	var process windows.Handle
+	var refused error
+	asked := false
+	err := await(stopTime, func() error {
+		status, err := s.Query()
+		if err != nil || status.State == svc.Stopped {
+			return err
+		}
+		if process == 0 && status.ProcessId != 0 {
+			if process, err = windows.OpenProcess(windows.SYNCHRONIZE, false, status.ProcessId); err != nil {
+				process = 0 // it has ended, or another attempt opens it
+			}
+		}
+		if status.State != svc.StopPending && !asked {
+			switch _, err := s.Control(svc.Stop); {
+			case errors.Is(err, windows.ERROR_SERVICE_CANNOT_ACCEPT_CTRL): // it starts, and takes a stop later
+			case err != nil && !errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE):
+				refused = fmt.Errorf("stop service %s: %w", s.Name, err)
+				return nil
+			default:
+				asked = true
+			}
+		}
+		return fmt.Errorf("service %s has not stopped after %v, and will when its calls have ended, which are in its log: run this again then", s.Name, stopTime)
+	})
+	err = errors.Join(refused, err)
+	if process == 0 {
+		return err
+	}
+	defer windows.CloseHandle(process)
 	if err != nil {
 		return err
 	}
-	if status.State == svc.Stopped {
-		return nil
+	if event, err := windows.WaitForSingleObject(process, uint32(endTime.Milliseconds())); event != windows.WAIT_OBJECT_0 {
+		return fmt.Errorf("service %s has stopped, but its process has not ended after %v (%d, %v)", s.Name, endTime, event, err)
 	}
-	if status.State != svc.StopPending {
-		if _, err := s.Control(svc.Stop); err != nil && !errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE) {
-			return fmt.Errorf("stop service %s: %w", ServiceName, err)
-		}
-	}
-	return await(stopTime, func() error {
-		status, err := s.Query()
-		if err == nil && status.State != svc.Stopped {
-			err = fmt.Errorf("service %s has not stopped after %v, and will when its calls have ended, which are in its log: run this again then", ServiceName, stopTime)
-		}
-		return err
-	})
+	return nil
 }
+
+// remove removes a program, whose process may still be ending.
+func remove(path string) error { return await(endTime, func() error { return removeFile(path) }) }
 
 // await calls ok until it succeeds, and returns its last error after the limit.
 func await(limit time.Duration, ok func() error) error {
@@ -277,35 +318,42 @@ func await(limit time.Duration, ok func() error) error {
 	}
 }
 
-// startAndAwait starts the service, and waits until its process serves pipes.
-func (c *command) startAndAwait(pipes []string) error {
-	s, err := openService()
+// startAndAwait starts a service, and waits until its process serves pipes.
+func (c *command) startAndAwait(name string, pipes []string) error {
+	s, err := openService(name)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	// Windows may have restarted it after a failure.
 	if err := s.Start(); err != nil && !errors.Is(err, windows.ERROR_SERVICE_ALREADY_RUNNING) {
-		return fmt.Errorf("start service %s: %w", ServiceName, err)
+		return fmt.Errorf("start service %s: %w", name, err)
 	}
+	_, args, err := programOf(s)
+	if err != nil {
+		return err
+	}
+	logFile := logOf(args)
 	pid := uint32(0)
+	var ended error // it has started, and waiting would not help
 	if err := await(serveTime, func() error {
 		status, err := s.Query()
 		switch {
 		case err != nil:
 			return err
 		case status.State == svc.Stopped:
-			return fmt.Errorf("service %s stopped with exit code %d; the reason is in its log, %s", ServiceName, status.Win32ExitCode, logOf(s))
+			ended = fmt.Errorf("service %s stopped with exit code %d; the reason is in its log, %s", name, status.Win32ExitCode, logFile)
+			return nil
 		case status.State != svc.Running:
-			return fmt.Errorf("service %s is not running after %v; the reason may be in its log, %s", ServiceName, serveTime, logOf(s))
+			return fmt.Errorf("service %s is not running after %v; the reason may be in its log, %s", name, serveTime, logFile)
 		}
 		pid = status.ProcessId
 		return nil
-	}); err != nil {
-		return err
+	}); err != nil || ended != nil {
+		return errors.Join(err, ended)
 	}
 	return await(serveTime, func() error {
-		by, err := servedBy(pid, pipes)
+		by, err := servedBy(server{pid: pid}, pipes)
 		if err == nil && len(by) < len(pipes) {
 			err = fmt.Errorf("process %d of the service serves %d of %d pipes", pid, len(by), len(pipes))
 		}
@@ -313,21 +361,28 @@ func (c *command) startAndAwait(pipes []string) error {
 	})
 }
 
+// server is a process that may serve pipes: that of a service, 0 if it does not run, or, with a
+// program, one that the service has started with it.
+type server struct {
+	pid     uint32
+	program string
+}
+
 // servedBy returns which of the pipes a process serves, and an error if another process
 // serves one.
-func servedBy(pid uint32, paths []string) (by []string, err error) {
+func servedBy(own server, paths []string) (by []string, err error) {
 	for _, path := range paths {
-		server, image, err := pipes.ServerOf(path)
+		pid, image, err := pipes.ServerOf(path)
 		switch {
 		case errors.Is(err, windows.ERROR_FILE_NOT_FOUND):
 			// Not served.
-		case errors.Is(err, windows.ERROR_PIPE_BUSY) && pid != 0:
+		case errors.Is(err, windows.ERROR_PIPE_BUSY) && own.pid != 0:
 			// Served, and all of its instances are taken; by whom cannot be seen.
 			by = append(by, path)
 		case err != nil:
 			return by, fmt.Errorf("look who serves %s: %w", path, err)
-		case server != pid:
-			return by, fmt.Errorf("%s is served by process %d (%s)", path, server, image)
+		case pid != own.pid && (own.pid == 0 || own.program == "" || !strings.EqualFold(image, own.program)):
+			return by, fmt.Errorf("%s is served by process %d (%s)", path, pid, image)
 		default:
 			by = append(by, path)
 		}
@@ -337,7 +392,7 @@ func servedBy(pid uint32, paths []string) (by []string, err error) {
 
 // pipesAreFree fails if a process other than pid serves a pipe.
 func (c *command) pipesAreFree(pid uint32) error {
-	if _, err := servedBy(pid, c.pipes); err != nil {
+	if _, err := servedBy(server{pid: pid}, c.pipes); err != nil {
 		return fmt.Errorf("%w: stop that one first, perhaps another CSI Proxy, a service or a DaemonSet; nothing was changed", err)
 	}
 	return nil
@@ -354,7 +409,7 @@ func configOf(s *mgr.Service) (config, error) {
 	c := (*windows.QUERY_SERVICE_CONFIG)(unsafe.Pointer(&buf[0]))
 	var needed uint32
 	if err := windows.QueryServiceConfig(s.Handle, c, uint32(len(buf)), &needed); err != nil {
-		return config{}, fmt.Errorf("read the configuration of service %s: %w", ServiceName, err)
+		return config{}, fmt.Errorf("read the configuration of service %s: %w", s.Name, err)
 	}
 	out := config{command: windows.UTF16PtrToString(c.BinaryPathName), account: windows.UTF16PtrToString(c.ServiceStartName)}
 	switch c.StartType {
@@ -388,12 +443,8 @@ func programOf(s *mgr.Service) (exe string, args []string, err error) {
 	return all[0], all[1:], nil
 }
 
-// logOf returns the service's log file, or says that there is none.
-func logOf(s *mgr.Service) string {
-	_, args, err := programOf(s)
-	if err != nil {
-		return err.Error()
-	}
+// logOf returns the log file of a service with these arguments, or says that there is none.
+func logOf(args []string) string {
 	for i, a := range slices.Backward(args) {
 		name, value, ok := strings.Cut(strings.TrimLeft(a, "-"), "=")
 		if name != "log_file" {
@@ -414,14 +465,17 @@ func (c *command) upgrade() (int, error) {
 	if err != nil {
 		return exitFailure, err
 	}
-	s, err := openService()
-	if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+	i, s, err := c.find("upgrade", true)
+	if errors.Is(err, errNone) {
 		return exitFailure, fmt.Errorf("there is no service %s: csi-proxy install makes it", ServiceName)
 	}
 	if err != nil {
 		return exitFailure, err
 	}
 	defer s.Close()
+	if i.Manager != "" {
+		return exitFailure, fmt.Errorf("service %s runs %s, which starts %s; nothing was changed: stop the service, replace that file by this program, and start the service", i.Name, i.Manager, i.Program)
+	}
 	exe, args, err := programOf(s)
 	if err != nil {
 		return exitFailure, err
@@ -433,10 +487,10 @@ func (c *command) upgrade() (int, error) {
 	old, next := exe+oldSuffix, exe+newSuffix
 	cutOff := exists(old) || exists(next)
 	if !filepath.IsAbs(exe) || !exists(exe) && !exists(old) {
-		return exitFailure, fmt.Errorf("the program of service %s, %s, is not a file; nothing was changed: give its command line the full path, in quotes if it has blanks (sc.exe qc %[1]s shows it)", ServiceName, exe)
+		return exitFailure, fmt.Errorf("the program of service %s, %s, is not a file; nothing was changed: give its command line the full path, in quotes if it has blanks (sc.exe qc %[1]s shows it)", s.Name, exe)
 	}
-	if !asService(args) {
-		return exitFailure, fmt.Errorf("service %s runs %s without -windows-service, so that is not csi-proxy; nothing was changed: uninstall the service, and install csi-proxy", ServiceName, exe)
+	if !winsvc.Asked(args) {
+		return exitFailure, fmt.Errorf("service %s runs %s without -windows-service, so that is not csi-proxy; nothing was changed: uninstall the service, and install csi-proxy", s.Name, exe)
 	}
 	if c.pipes, err = c.program.Pipes(args); err != nil {
 		return exitFailure, fmt.Errorf("this version does not accept the flags of the service, which was not changed: %w", err)
@@ -449,29 +503,29 @@ func (c *command) upgrade() (int, error) {
 		return exitFailure, err
 	}
 	// An old version may serve fewer pipes than this one.
-	before, err := servedBy(status.ProcessId, c.pipes)
+	before, err := servedBy(server{pid: status.ProcessId}, c.pipes)
 	if err != nil {
 		return exitFailure, err
 	}
 	stopped := status.State == svc.Stopped
 	running := !stopped || cutOff
 	if stopped && cutOff {
-		fmt.Fprintf(c.out, "service %s is stopped, and an upgrade was cut off: this one starts it\n", ServiceName)
+		fmt.Fprintf(c.out, "service %s is stopped, and an upgrade was cut off: this one starts it\n", s.Name)
 	}
 	steps := []step{
 		{
 			what: fmt.Sprintf("copy %s to %s", self, next),
 			do:   func() error { return copyFile(self, next) },
-			undo: func() error { return removeFile(next) },
+			undo: func() error { return remove(next) },
 		},
 		{
-			what: fmt.Sprintf("stop service %s, after the calls that it runs", ServiceName),
+			what: fmt.Sprintf("stop service %s, after the calls that it runs", s.Name),
 			do:   func() error { return stop(s) },
 			undo: func() error {
 				if !running {
 					return nil
 				}
-				return c.startAndAwait(before)
+				return c.startAndAwait(s.Name, before)
 			},
 		},
 		{
@@ -479,7 +533,7 @@ func (c *command) upgrade() (int, error) {
 			do: func() error {
 				// What an upgrade has left that was cut off may never have served.
 				if stopped && exists(old) {
-					return removeFile(exe)
+					return remove(exe)
 				}
 				return windows.Rename(exe, old)
 			},
@@ -488,14 +542,14 @@ func (c *command) upgrade() (int, error) {
 		{
 			what: fmt.Sprintf("rename %s to %s", next, exe),
 			do:   func() error { return windows.Rename(next, exe) },
-			undo: func() error { return removeFile(exe) },
+			undo: func() error { return windows.Rename(exe, next) }, // its process may still be ending
 		},
 	}
 	if running {
 		steps = append(steps, step{
 			what: "start the service, and wait until it serves all pipes",
 			do: func() error {
-				err := c.startAndAwait(c.pipes)
+				err := c.startAndAwait(s.Name, c.pipes)
 				if err != nil {
 					err = errors.Join(err, stop(s)) // its program is about to be replaced
 				}
@@ -508,29 +562,16 @@ func (c *command) upgrade() (int, error) {
 	}
 	// From here on the new version serves, and what fails does not bring the old one back.
 	if err := c.run(append(c.toolSteps(self, filepath.Dir(exe)), step{what: "remove " + old, do: func() error { return removeFile(old) }})); err != nil {
-		return exitFailure, fmt.Errorf("service %s runs version %s, but: %w", ServiceName, c.program.Version, err)
+		return exitFailure, fmt.Errorf("service %s runs version %s, but: %w", s.Name, c.program.Version, err)
 	}
 	switch {
 	case c.dryRun:
 	case running:
-		fmt.Fprintf(c.out, "service %s runs version %s\n", ServiceName, c.program.Version)
+		fmt.Fprintf(c.out, "service %s runs version %s\n", s.Name, c.program.Version)
 	default:
-		fmt.Fprintf(c.out, "service %s has version %s, and is stopped as before: sc.exe start %[1]s\n", ServiceName, c.program.Version)
+		fmt.Fprintf(c.out, "service %s has version %s, and is stopped as before: sc.exe start %[1]s\n", s.Name, c.program.Version)
 	}
 	return exitOK, nil
-}
-
-// asService reports whether the flags of a service make csi-proxy one. Others run another
-// program under its name, or csi-proxy through another program.
-func asService(args []string) bool {
-	is := false
-	for _, a := range args {
-		name, value, given := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(a, "-"), "-"), "=")
-		if name == "windows-service" && name != a {
-			is = !given || value == "true"
-		}
-	}
-	return is
 }
 
 // toolSteps replaces csi-proxyctl.exe beside the service's program, if both places have
@@ -547,8 +588,8 @@ func (c *command) toolSteps(self, dir string) []step {
 }
 
 func (c *command) uninstall() (int, error) {
-	s, err := openService()
-	if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+	i, s, err := c.find("uninstall", true)
+	if errors.Is(err, errNone) {
 		fmt.Fprintf(c.out, "there is no service %s\n", ServiceName)
 		return exitOK, nil
 	}
@@ -556,16 +597,11 @@ func (c *command) uninstall() (int, error) {
 		return exitFailure, err
 	}
 	defer s.Close()
-	exe, _, err := programOf(s)
-	if err != nil {
-		return exitFailure, err
-	}
-	log := logOf(s)
 	err = c.run([]step{
-		{what: fmt.Sprintf("stop service %s, after the calls that it runs", ServiceName), do: func() error { return stop(s) }},
-		{what: "delete service " + ServiceName, do: s.Delete},
-		{what: "remove event source " + ServiceName, do: func() error {
-			if err := eventlog.Remove(ServiceName); err != nil && !errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
+		{what: fmt.Sprintf("stop service %s, after the calls that it runs", s.Name), do: func() error { return stop(s) }},
+		{what: "delete service " + s.Name, do: s.Delete},
+		{what: "remove event source " + s.Name, do: func() error {
+			if err := eventlog.Remove(s.Name); err != nil && !errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
 				return err
 			}
 			return nil
@@ -575,14 +611,14 @@ func (c *command) uninstall() (int, error) {
 		return exitFailure, err
 	}
 	if !c.dryRun {
-		fmt.Fprintf(c.out, "left the program, %s, and its log, %s\n", exe, log)
+		fmt.Fprintf(c.out, "left the program, %s, and its log, %s\n", i.Program, logOf(i.Args))
 	}
 	return exitOK, nil
 }
 
 func (c *command) status() (int, error) {
-	s, err := openService()
-	if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+	i, s, err := c.find("status", false)
+	if errors.Is(err, errNone) {
 		fmt.Fprintf(c.out, "service   %s is not installed\n", ServiceName)
 		return exitNotInstalled, nil
 	}
@@ -607,22 +643,25 @@ func (c *command) status() (int, error) {
 	case restarts:
 		failure = "restarts after a crash and after an exit with an error"
 	}
-	_, args, err := programOf(s)
-	if err != nil {
-		return exitFailure, err
-	}
 	// Of a service of another version, this program may not know all flags.
-	pipes, settingsErr := c.program.Pipes(args)
+	pipes, settingsErr := c.program.Pipes(i.Args)
 	if settingsErr == nil {
 		c.pipes = pipes
 	}
-	by, servedErr := servedBy(status.ProcessId, c.pipes)
-	fmt.Fprintf(c.out, "service   %s, %s, process %d\n", ServiceName, stateName(status.State), status.ProcessId)
+	own := server{pid: status.ProcessId}
+	if i.Manager != "" {
+		own.program = i.Program
+	}
+	by, servedErr := servedBy(own, c.pipes)
+	fmt.Fprintf(c.out, "service   %s, %s, process %d\n", s.Name, stateName(status.State), status.ProcessId)
 	fmt.Fprintf(c.out, "account   %s\n", config.account)
 	fmt.Fprintf(c.out, "start     %s\n", config.start)
 	fmt.Fprintf(c.out, "failure   %s\n", failure)
 	fmt.Fprintf(c.out, "command   %s\n", config.command)
-	fmt.Fprintf(c.out, "log       %s\n", logOf(s))
+	if i.Manager != "" {
+		fmt.Fprintf(c.out, "program   %s, which that starts\n", i.Program)
+	}
+	fmt.Fprintf(c.out, "log       %s\n", logOf(i.Args))
 	if settingsErr != nil {
 		fmt.Fprintf(c.out, "settings  version %s does not accept them: %v\n", c.program.Version, settingsErr)
 	}

@@ -22,9 +22,9 @@ import (
 	"time"
 )
 
-// Program is the function that a service runs. It calls ready when it is serving, returns
-// soon after ctx ends, and returns the exit code of the process.
-type Program func(ctx context.Context, ready func()) int
+// Program is the function that a service runs, with the name of the service. It calls ready when
+// it is serving, returns soon after ctx ends, and returns the exit code of the process.
+type Program func(ctx context.Context, name string, ready func()) int
 
 // Shutdown is the cause of a program's context that ended because Windows shuts down, or the
 // container does.

@@ -12,7 +12,7 @@ import (
 )
 
 func TestRunFailsWithoutWindows(t *testing.T) {
-	_, err := winsvc.Run("csiproxy", func(context.Context, func()) int {
+	_, err := winsvc.Run(func(context.Context, string, func()) int {
 		t.Error("the program ran")
 		return 0
 	}, nil)

@@ -40,13 +40,13 @@ const (
 	waitHint       = 10 * time.Second
 )
 
-// Run runs p as the Windows service with this name until it is stopped, and returns 0. It
-// calls failed with the exit code if p fails without a request to stop; failed must
+// Run runs p as the Windows service that this process was started for, until it is stopped, and
+// returns 0. It calls failed with the exit code if p fails without a request to stop; failed must
 // end the process. It fails if the process was not started by the service manager.
-func Run(name string, p Program, failed func(code int)) (int, error) {
+func Run(p Program, failed func(code int)) (int, error) {
 	h := &handler{program: p, failed: failed}
-	if err := svc.Run(name, h); err != nil {
-		return 0, fmt.Errorf("run as the service %s: %w", name, err)
+	if err := svc.Run(Name, h); err != nil { // Windows ignores the name: the process has one service
+		return 0, fmt.Errorf("run as the service %s: %w", Name, err)
 	}
 	return 0, nil
 }
@@ -56,13 +56,18 @@ type handler struct {
 	failed  func(code int)
 }
 
-// Execute is called by package svc. The service ends when it returns.
-func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, states chan<- svc.Status) (specific bool, code uint32) {
+// Execute is called by package svc, with the name of the service as first argument. The service
+// ends when it returns.
+func (h *handler) Execute(args []string, requests <-chan svc.ChangeRequest, states chan<- svc.Status) (specific bool, code uint32) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	ready, ended := make(chan struct{}), make(chan int, 1)
 	go func() {
-		ended <- h.program(ctx, func() { close(ready) })
+		name := Name
+		if len(args) > 0 && args[0] != "" {
+			name = args[0]
+		}
+		ended <- h.program(ctx, name, func() { close(ready) })
 	}()
 
 	status := svc.Status{State: svc.StartPending}

@@ -53,7 +53,7 @@ func TestFailureIsNotReportedAsStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fail := make(chan struct{})
-				e := execute(t, func(_ context.Context, ready func()) int {
+				e := execute(t, func(_ context.Context, _ string, ready func()) int {
 					if serves {
 						ready()
 					}
@@ -79,7 +79,7 @@ func TestFailureIsNotReportedAsStop(t *testing.T) {
 // calls.
 func TestWantedStopIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := execute(t, func(ctx context.Context, ready func()) int {
+		e := execute(t, func(ctx context.Context, _ string, ready func()) int {
 			ready()
 			<-ctx.Done()
 			return 1
@@ -96,7 +96,7 @@ func TestWantedStopIsNoFailure(t *testing.T) {
 // request to stop must not begin the count again.
 func TestStopReportsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := execute(t, func(ctx context.Context, ready func()) int {
+		e := execute(t, func(ctx context.Context, _ string, ready func()) int {
 			ready()
 			<-ctx.Done()
 			time.Sleep(30 * time.Second)
@@ -129,7 +129,7 @@ func TestStopReportsProgress(t *testing.T) {
 func TestShutdownLimitsStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cause error
-		e := execute(t, func(ctx context.Context, ready func()) int {
+		e := execute(t, func(ctx context.Context, _ string, ready func()) int {
 			ready()
 			<-ctx.Done()
 			cause = context.Cause(ctx)

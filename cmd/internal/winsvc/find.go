@@ -1,0 +1,42 @@
+package winsvc
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Name is the name under which csi-proxy install makes the service. Installers of others use
+// it, too, or "csi-proxy" and "csi-proxy-server".
+const Name = "csiproxy"
+
+// Installed is a service that runs csi-proxy.
+type Installed struct {
+	Name    string
+	Program string   // csi-proxy.exe
+	Args    []string // of that
+	Manager string   // the program of the service, if that starts csi-proxy, such as nssm.exe
+}
+
+func (i Installed) String() string { return fmt.Sprintf("%s (%s)", i.Name, i.Program) }
+
+// programName matches the file names under which csi-proxy is installed.
+var programName = regexp.MustCompile(`(?i)^csi-?proxy(-server|[-_.]?v?\d.*)?\.exe$`)
+
+// isProgram reports whether a path is that of csi-proxy, by its name.
+func isProgram(path string) bool {
+	return programName.MatchString(path[strings.LastIndexAny(path, `\/:`)+1:])
+}
+
+// Asked reports whether the arguments of csi-proxy make it a service, also if they are wrong
+// otherwise.
+func Asked(args []string) bool {
+	is := false
+	for _, a := range args {
+		name, value, given := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(a, "-"), "-"), "=")
+		if name == "windows-service" && name != a {
+			is = !given || value == "true"
+		}
+	}
+	return is
+}

@@ -1,0 +1,19 @@
+package winsvc
+
+import "testing"
+
+func TestProgramNames(t *testing.T) {
+	for path, want := range map[string]bool{
+		`C:\a\csi-proxy.exe`: true, `C:\k\csi-proxy-server.exe`: true, `csi-proxy-v1.3.0.exe`: true, `c:/a/CSIPROXY.EXE`: true, `C:csi-proxy.exe`: true,
+		`C:\a\csi-proxyctl.exe`: false, `C:\csi-proxy\nssm.exe`: false, `C:\a\csi-proxy-verify.exe`: false, `C:\a\csi-proxy-sim.exe`: false, ``: false,
+	} {
+		if is := isProgram(path); is != want {
+			t.Errorf("isProgram(%q) = %t, want %t", path, is, want)
+		}
+	}
+	for want, args := range map[bool][]string{true: {"-windows-service", "-nonsense"}, false: {"--windows-service=false", "windows-service"}} {
+		if is := Asked(args); is != want {
+			t.Errorf("Asked(%q) = %t, want %t", args, is, want)
+		}
+	}
+}
