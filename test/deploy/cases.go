@@ -147,6 +147,29 @@ func otherPaths() []string {
 	}
 }
 
+// linuxPaths lead to nothing of Windows in a pod for Linux. In another pod they are servers without
+// a share, of which a subPath makes a path.
+func linuxPaths() []string {
+	return []string{`//sys`, `//dev`, `//proc/`, `//`, `//run//`}
+}
+
+// systems are what pods say about the system of their node, and whether it can have pipes.
+func systems() map[string]func(*corev1.PodSpec) {
+	selected := func(system string) func(*corev1.PodSpec) {
+		return func(s *corev1.PodSpec) {
+			s.NodeSelector = map[string]string{"kubernetes.io/os": system, "zone": "linux"}
+		}
+	}
+	return map[string]func(*corev1.PodSpec){
+		"linux":                  func(s *corev1.PodSpec) { s.OS = &corev1.PodOS{Name: corev1.Linux} },
+		"linux, selected":        selected("linux"),
+		"windows":                func(s *corev1.PodSpec) { s.OS = &corev1.PodOS{Name: corev1.Windows} },
+		"windows, selected":      selected("windows"),
+		"Linux, selected":        selected("Linux"),
+		"selected by other ways": func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"beta.kubernetes.io/os": "linux"} },
+	}
+}
+
 // PodCases are pods with each spelling of the path of a pipe, and with other paths.
 func PodCases() []Case {
 	var cases []Case
@@ -194,6 +217,18 @@ func PodCases() []Case {
 			p = pod("default", "", path)
 			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v0", MountPath: "/x", SubPath: "pipe/csi-proxy-disk-v1"}, {Name: "v0", MountPath: "/y", SubPathExpr: "$(POD)"}}
 			add(p, "")
+		}
+	}
+	for system, set := range systems() {
+		for _, path := range slices.Concat(ownSpellings(), otherSpellings(), linuxPaths()) {
+			p := pod("default", "", path)
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v0", MountPath: "/x", SubPath: "fs"}}
+			set(&p.Spec)
+			refused := "denied request: "
+			if strings.HasPrefix(system, "linux") {
+				refused = ""
+			}
+			add(p, refused)
 		}
 	}
 	p := pod("default", "", `\\server\share`)
