@@ -12,6 +12,9 @@ BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS
 
 .DEFAULT_GOAL := help
 
+# Programs that make runs are for this machine, also in `GOOS=windows make build`.
+unexport GOOS GOARCH
+
 .PHONY: help
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z][a-zA-Z_-]*:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,7 +75,8 @@ generate-api: ## of make generate, the part that depends only on the .proto file
 	@$(GO) run ./hack/stages generate-api
 
 .PHONY: build
-build: build-host build-windows ## all binaries, for this machine and for Windows, into bin/
+build: build-host build-windows ## all binaries, for this machine and for Windows, into bin/; bin/csi-proxy.exe is where installers look for it
+	cp bin/windows-amd64/csi-proxy.exe bin/csi-proxy.exe
 
 .PHONY: build-host
 build-host: ## bin/csi-proxy-sim, bin/csi-proxyctl, bin/csi-proxy and bin/csi-proxy-verify for this machine

@@ -4,6 +4,7 @@
 //
 //	  - a zip for each architecture: the programs, the licenses of what they contain, and a
 //	    software bill of materials
+//	  - the same for amd64 as the tar.gz that installers of the existing csi-proxy unpack
 //	  - the HostProcess image of both architectures as an OCI image layout
 //	  - the chart, packaged as Helm does
 //	  - the notes of the version, from CHANGELOG.md

@@ -4,10 +4,12 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -134,6 +136,46 @@ func TestZip(t *testing.T) {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is missing from %v", want, names)
 		}
+	}
+}
+
+// Installers of nodes take the only entry with the program's name from the archive.
+func TestTarball(t *testing.T) {
+	bin, out := built(t), t.TempDir()
+	made(t, bin, out)
+	f, err := os.Open(filepath.Join(out, "csi-proxy-v2.3.4.tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(filepath.Join(bin, "windows-amd64", "csi-proxy.exe"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(h.Name, "csi-proxy.exe") {
+			continue
+		}
+		found++
+		have, err := io.ReadAll(r)
+		if err != nil || h.Name != "bin/csi-proxy.exe" || !bytes.Equal(have, want) {
+			t.Errorf("%s has %d bytes, %v; want bin/csi-proxy.exe with the %d of the program", h.Name, len(have), err, len(want))
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d entries have the program's name, want 1", found)
 	}
 }
 

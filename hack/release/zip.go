@@ -1,11 +1,14 @@
 package main
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"debug/buildinfo"
 	"debug/pe"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,7 +69,14 @@ func (r *release) archive(ctx context.Context, arch string) error {
 		return err
 	}
 	r.say("%s.zip: %d programs, %d modules in the bill of materials, %d texts of licenses, %d bytes", name, len(programs()), len(contained), texts, len(packed))
-	return os.WriteFile(filepath.Join(r.out, name+".zip"), packed, 0o644)
+	if err := os.WriteFile(filepath.Join(r.out, name+".zip"), packed, 0o644); err != nil || arch != "amd64" {
+		return err
+	}
+	packed, err = r.tarball(entries)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.out, "csi-proxy-v"+r.number()+".tar.gz"), packed, 0o644)
 }
 
 func values(modules map[string]*debug.Module) func(func(*debug.Module) bool) {
@@ -129,6 +139,32 @@ func (r *release) zip(dir string, entries []entry) ([]byte, error) {
 		}
 	}
 	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// tarball packs entries as installers of nodes unpack them: they take bin/csi-proxy.exe, or the only
+// entry with csi-proxy.exe in its name.
+//
+// Source: the archives csi-proxy-vVERSION.tar.gz of the published releases.
+func (r *release) tarball(entries []entry) ([]byte, error) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b) // without a time of its own
+	w := tar.NewWriter(z)
+	for _, e := range entries {
+		h := &tar.Header{Name: e.name, Mode: 0o644, Size: int64(len(e.content)), ModTime: r.time}
+		if strings.HasSuffix(e.name, ".exe") {
+			h.Name, h.Mode = "bin/"+e.name, 0o755
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(e.content); err != nil {
+			return nil, err
+		}
+	}
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
