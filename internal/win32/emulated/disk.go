@@ -66,8 +66,6 @@ func (s *diskState) slotKey() string {
 	where := "disk " + s.ID
 	if a := s.Address; a != nil {
 		where = fmt.Sprintf("%d %d %d %d", a.Port, a.Path, a.Target, a.Lun)
-	} else if s.Location != "" {
-		where = s.Location
 	}
 	return strings.ToLower(fmt.Sprintf("slot/%s/%s/%s", strings.TrimSpace(s.Vendor), strings.TrimSpace(s.Product), where))
 }

@@ -150,7 +150,7 @@ func (d DiskAPI) idle(number uint32, disk *storage.Disk) (done func(), err error
 func (d DiskAPI) mayWrite(number uint32, disk *storage.Disk, l win32.Layout) error {
 	switch {
 	case d.host.Node.KeepReadOnly:
-		return hosterr.Text(hosterr.ErrFailedPrecondition, "-read-only-disks=keep")
+		return hosterr.Text(hosterr.ErrFailedPrecondition, "disks are kept read-only by -read-only-disks=keep")
 	case disk.Protected(d.host.Ctx, number):
 		return hosterr.Text(hosterr.ErrFailedPrecondition, "SetDiskReadOnly made it read-only")
 	}
