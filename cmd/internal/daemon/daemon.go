@@ -183,6 +183,9 @@ func run(ctx context.Context, p Program, o *options, ready func()) error {
 			return fmt.Errorf("flag -pipe-sddl: %w", err)
 		}
 		config.Listen = listen
+		if !pipes.HasOwnerRights(o.pipeSDDL) {
+			klog.InfoS("Added the rights of the owner to the pipes: without them, administrators could change those of others", "flag", "-pipe-sddl", "added", pipes.OwnerRights)
+		}
 		if warning := o.openPipes(); warning != "" {
 			klog.Warning(warning)
 		}

@@ -26,7 +26,7 @@ const clientRights = (windows.FILE_GENERIC_READ | windows.FILE_GENERIC_WRITE) &^
 
 // ListenAt creates the named pipe at a path, without access from other machines.
 // LocalSystem and the account of this process have all rights, and administrators may
-// connect, but not add an instance to the pipe. ListenAt fails if the pipe exists: if two
+// connect, but not add an instance to the pipe, nor, as its owners, change these rights. ListenAt fails if the pipe exists: if two
 // servers had the same pipe, Windows would distribute clients over both.
 func ListenAt(path string) (net.Listener, error) {
 	sddl, err := defaultSDDL()
@@ -46,38 +46,48 @@ func defaultSDDL() (string, error) {
 	if user.User.Sid.IsWellKnown(windows.WinLocalSystemSid) {
 		own = ""
 	}
-	return fmt.Sprintf("D:P(A;;GA;;;SY)%s(A;;%#x;;;BA)", own, clientRights), nil
+	return withOwnerRights(fmt.Sprintf("D:P(A;;GA;;;SY)%s(A;;%#x;;;BA)", own, clientRights)), nil
 }
 
-// ListenWith is [Listen] for pipes with another security descriptor. It fails with
+// ListenWith is [Listen] for pipes with another security descriptor, to which it adds
+// [OwnerRights] unless it [HasOwnerRights]. It fails with
 // hosterr.ErrInvalid if Windows does not accept sddl, if sddl has no access control list,
 // if this process could not add instances to such a pipe, or if a group such as Everyone
 // could. [OpenTo] says which of these groups may connect.
 func ListenWith(sddl string) (func(name string) (net.Listener, error), error) {
-	if err := checkSDDL(sddl); err != nil {
+	complete, err := checkSDDL(sddl)
+	if err != nil {
 		return nil, hosterr.TextWithHint(hosterr.ErrInvalid, sddlHint, "security descriptor %q: %w; %s", sddl, err, sddlHint)
 	}
-	return func(name string) (net.Listener, error) { return listenAt(pipe.Path(name), sddl) }, nil
+	return func(name string) (net.Listener, error) { return listenAt(pipe.Path(name), complete) }, nil
 }
 
 // sddlHint has the rights that administrators had in published versions.
 const sddlHint = "give one in which the account of csi-proxy has all rights (GA), such as D:P(A;;GA;;;SY)(A;;GA;;;BA)"
 
-// checkSDDL makes a pipe with the descriptor and adds an instance to it.
-func checkSDDL(sddl string) error {
+// checkSDDL makes a pipe with the descriptor and adds an instance to it. It returns the descriptor
+// with an entry for the owner.
+func checkSDDL(sddl string) (complete string, err error) {
 	sd, err := windows.SecurityDescriptorFromString(sddl)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if acl, _, err := sd.DACL(); err != nil || acl == nil {
-		return errors.New("it has no access control list, which would let everyone serve the pipe")
+		return "", errors.New("it has no access control list, which would let everyone serve the pipe")
 	}
 	if groups, _ := openTo(sd.String()); groups != nil {
-		return fmt.Errorf("with it, %s may serve the pipe in place of csi-proxy; the rights %#x let a group connect, and no more", strings.Join(groups, ", "), clientRights)
+		return "", fmt.Errorf("with it, %s may serve the pipe in place of csi-proxy; the rights %#x let a group connect, and no more", strings.Join(groups, ", "), clientRights)
+	}
+	complete = sddl
+	if !HasOwnerRights(sd.String()) {
+		complete = withOwnerRights(sd.String())
+		if sd, err = windows.SecurityDescriptorFromString(complete); err != nil {
+			return "", err
+		}
 	}
 	name, err := windows.UTF16PtrFromString(`\\.\pipe\csi-proxy-check-` + rand.Text())
 	if err != nil {
-		return err
+		return "", err
 	}
 	attributes := &windows.SecurityAttributes{SecurityDescriptor: sd}
 	attributes.Length = uint32(unsafe.Sizeof(*attributes))
@@ -85,11 +95,11 @@ func checkSDDL(sddl string) error {
 		h, err := windows.CreateNamedPipe(name, windows.PIPE_ACCESS_DUPLEX|flags, windows.PIPE_REJECT_REMOTE_CLIENTS,
 			windows.PIPE_UNLIMITED_INSTANCES, 0, 0, 0, attributes)
 		if err != nil {
-			return fmt.Errorf("make a pipe with it and add an instance: %w", err)
+			return "", fmt.Errorf("make a pipe with it and add an instance: %w", err)
 		}
 		defer windows.CloseHandle(h)
 	}
-	return nil
+	return complete, nil
 }
 
 func listenAt(path, sddl string) (net.Listener, error) {

@@ -99,8 +99,8 @@ func TestAdministratorsCannotAddInstances(t *testing.T) {
 		want   []string
 		no     string
 	}{
-		{"default", pipes.Listen, []string{"D:P", "0x12019b;;;BA)", ";;;SY)"}, "FA;;;BA"},
-		{"wider", listenWith(t, "D:P(A;;GA;;;SY)(A;;GA;;;BA)(A;;GA;;;"+own+")"), []string{"D:P", ";;;BA)", ";;;SY)"}, "0x12019b"},
+		{"default", pipes.Listen, []string{"D:P", "0x12019b;;;BA)", ";;;SY)", "RC;;;OW)"}, "FA;;;BA"},
+		{"wider", listenWith(t, "D:P(A;;GA;;;SY)(A;;GA;;;BA)(A;;GA;;;"+own+")"), []string{"D:P", ";;;BA)", ";;;SY)", "RC;;;OW)"}, "0x12019b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			name := "csi-proxy-rights-" + rand.Text()

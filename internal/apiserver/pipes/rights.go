@@ -2,6 +2,7 @@ package pipes
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/sddl"
 )
@@ -67,4 +68,29 @@ func openTo(descriptor string) (serve, connect []string) {
 func OpenTo(descriptor string) []string {
 	_, connect := openTo(descriptor)
 	return connect
+}
+
+// OwnerRights is the entry that lets the owner of a pipe read its rights, and no more. Without one
+// for the owner, Windows also lets the owner change them: of a pipe of LocalSystem, each
+// administrator, including those of containers.
+const OwnerRights = "(A;;RC;;;OW)"
+
+// HasOwnerRights reports whether a security descriptor says what the owner may do.
+func HasOwnerRights(descriptor string) bool {
+	entries, _ := sddl.Allowed(descriptor)
+	return slices.ContainsFunc(entries, func(e sddl.Entry) bool { return e.Account == "OW" || e.Account == "S-1-3-4" })
+}
+
+// withOwnerRights returns a descriptor, in the form in which Windows writes it, that has an entry
+// for the owner.
+func withOwnerRights(descriptor string) string {
+	before, acl, ok := strings.Cut(descriptor, "D:")
+	if !ok || HasOwnerRights(descriptor) {
+		return descriptor
+	}
+	acl, system, audited := strings.Cut(acl, "S:")
+	if audited {
+		system = "S:" + system
+	}
+	return before + "D:" + acl + OwnerRights + system
 }
