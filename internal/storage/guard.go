@@ -264,10 +264,12 @@ func (d *Disk) Temporary(ctx context.Context, number uint32) (bool, error) {
 			return err
 		})
 		switch {
-		case errors.Is(err, errElsewhere), err == nil && !found:
-			missing = append(missing, p)
-		case err == nil:
+		case err == nil && found:
 			all = append(all, v)
+		case err == nil, errors.Is(err, errElsewhere):
+			if IsBasicData(l, p) { // the others need no volume
+				missing = append(missing, p)
+			}
 		case !unlabeled(err):
 			return false, hosterr.Wrap("find the volume of partition", strconv.FormatUint(uint64(p.Number), 10), Gone(err))
 		}
