@@ -33,8 +33,8 @@ func lists() map[string][]stage {
 	tools := stage{"tools", "build staticcheck, deadcode, govulncheck and actionlint in the versions of hack/tools", 2 * time.Minute, buildTools}
 	generated := stage{"generated", "generated files are up to date, and go.mod files tidy", 2 * time.Minute, checkGenerated}
 	format := stage{"format", "gofmt of every Go file", 10 * time.Second, checkFormat}
-	vet := stage{"vet", "go vet for Windows; for Linux the tests include it", 3 * time.Minute, vetWindows}
-	static := stage{"staticcheck", "staticcheck of every module, for linux and windows", 3 * time.Minute, staticcheck}
+	vet := stage{"vet", "go vet for Windows of what differs there; for Linux the tests include it", 2 * time.Minute, vetWindows}
+	static := stage{"staticcheck", "staticcheck of every package, for windows of what differs there", 2 * time.Minute, staticcheck}
 	dead := stage{"deadcode", "no function that no program reaches, for linux and windows", 40 * time.Second, deadCode}
 	workflows := stage{"workflows", "actionlint of the workflows of GitHub", 10 * time.Second, lintWorkflows}
 	vuln := stage{"govulncheck", "known vulnerabilities in what each module requires, if the database can be reached", 3 * time.Minute, govulncheck}

@@ -198,41 +198,71 @@ func (p platform) env() []string {
 	return []string{"GOOS=" + p.os, "GOARCH=" + p.arch, "CGO_ENABLED=0"}
 }
 
-// vetWindows runs go vet for Windows. For Linux, go test does it (vetted). The code does not
-// depend on the architecture; the stage build compiles it for arm64.
+// vetWindows runs go vet for Windows on what differs there. For Linux, go test does it (vetted).
+// The code does not depend on the architecture; the stage build compiles it for arm64.
 func vetWindows(ctx context.Context, r *report) error {
 	var errs []error
-	vet := func(module string, more ...string) {
-		env := append(platform{"windows", "amd64"}.env(), more...)
-		if err := r.command(ctx, module, env, "go", "vet", "./...").Run(); err != nil {
+	vet := func(module string, packages []string, more ...string) {
+		differ, err := differOnWindows(ctx, module, packages, more...)
+		if err == nil && len(differ) > 0 {
+			err = r.command(ctx, module, append(platform{"windows", "amd64"}.env(), more...), "go", append([]string{"vet"}, differ...)...).Run()
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("vet of module %s for windows: %w", module, err))
 			return
 		}
 		r.pass()
 	}
-	for _, m := range modules {
-		vet(m)
-	}
+	vet(".", allOf(modules[:]))
 	for _, m := range [...]string{exampleDir, labDir} { // outside of the workspace
-		vet(m, "GOWORK=off")
+		vet(m, []string{"./..."}, "GOWORK=off")
 	}
 	return errors.Join(errs...)
+}
+
+// differOnWindows returns the packages whose files for Windows are others than for Linux, or that
+// import syscall, which differs itself. What a check finds in the others it finds for Linux.
+func differOnWindows(ctx context.Context, dir string, packages []string, more ...string) ([]string, error) {
+	const format = "{{.ImportPath}}\t{{.GoFiles}} {{.TestGoFiles}} {{.XTestGoFiles}}\t{{.Imports}} {{.TestImports}} {{.XTestImports}}"
+	var onLinux, onWindows map[string]string
+	for system, files := range map[string]*map[string]string{"linux": &onLinux, "windows": &onWindows} {
+		c := exec.CommandContext(ctx, "go", append([]string{"list", "-f", format}, packages...)...)
+		c.Dir, c.Env = dir, append(append(os.Environ(), platform{system, "amd64"}.env()...), more...)
+		out, err := c.Output()
+		if err != nil {
+			return nil, fmt.Errorf("go list for %s: %w", system, err)
+		}
+		*files = map[string]string{}
+		for line := range strings.Lines(string(out)) {
+			name, rest, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			(*files)[name] = rest
+		}
+	}
+	var differ []string
+	for name, files := range onWindows {
+		_, imports, _ := strings.Cut(files, "\t")
+		if files != onLinux[name] || slices.Contains(strings.FieldsFunc(imports, func(r rune) bool { return strings.ContainsRune("[ ]", r) }), "syscall") {
+			differ = append(differ, name)
+		}
+	}
+	slices.Sort(differ)
+	return differ, nil
 }
 
 // vetted makes go test run all of go vet's checks on the packages that it tests, and those
 // without tests; otherwise it runs a few.
 const vetted = "-vet=all"
 
+// staticcheck checks all packages for Linux, and for Windows those that differ there.
 func staticcheck(ctx context.Context, r *report) error {
-	var errs []error
-	for _, os := range [...]string{"linux", "windows"} {
-		for _, m := range modules {
-			if err := r.command(ctx, m, []string{"GOOS=" + os, "CGO_ENABLED=0"}, toolPath("staticcheck"), "./...").Run(); err != nil {
-				errs = append(errs, fmt.Errorf("staticcheck of module %s for %s: %w", m, os, err))
-				continue
-			}
-			r.pass()
+	differ, err := differOnWindows(ctx, ".", allOf(modules[:]))
+	errs := []error{err}
+	for system, packages := range map[string][]string{"linux": allOf(modules[:]), "windows": differ} {
+		if err := r.command(ctx, ".", []string{"GOOS=" + system, "CGO_ENABLED=0"}, toolPath("staticcheck"), packages...).Run(); err != nil {
+			errs = append(errs, fmt.Errorf("staticcheck for %s: %w", system, err))
+			continue
 		}
+		r.pass()
 	}
 	return errors.Join(errs...)
 }
