@@ -92,6 +92,7 @@ func faultFlags(f *pflag.FlagSet, to *nodespec.Fault) {
 	f.Var(codeFlag{&to.Code}, "code", "only for calls with this control `code` or information class, such as IOCTL_DISK_GROW_PARTITION or 0x7c0d0")
 	f.StringVar(&to.Path, "path", "", "only for calls whose path, name or ID has this `text` in it, such as PhysicalDrive2 or the GUID of a volume")
 	f.Uint32Var(&to.Times, "times", 0, "`number` of calls; 0 means until the fault is cleared")
+	f.Uint32Var(&to.Skip, "skip", 0, "`number` of matching calls that are not affected before")
 	f.DurationVar(&to.Delay, "delay", 0, "how long the call takes")
 }
 

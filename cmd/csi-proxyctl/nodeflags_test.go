@@ -62,8 +62,8 @@ func TestFieldsHaveFlags(t *testing.T) {
 			none: []string{"Number", "Partitions", "Bytes", "Offline", "ReadOnly", "WriteProtected", "Revision", "Clustered"},
 		},
 		{
-			name: "fail", bind: bind(faultFlags), args: []string{"--error=5", "--code=1", "--path=p", "--times=1", "--delay=1s"},
-			none: []string{"Call", "Skip", "Do", "Hits"},
+			name: "fail", bind: bind(faultFlags), args: []string{"--error=5", "--code=1", "--path=p", "--times=1", "--skip=1", "--delay=1s"},
+			none: []string{"Call", "Do", "Hits"},
 		},
 		{
 			name: "service", bind: bind(serviceFlags), args: []string{"--display-name=d", "--start=auto", "--state=paused", "--depends-on=a", "--start-delay=1s", "--stop-delay=1s", "--wait-hint=1s",

@@ -102,7 +102,7 @@ func (h *Held) unlink() error {
 // caller asks [Held.Mounted].
 func Hold(ctx context.Context, n *node.Node, path string) (*Held, error) {
 	var held *Held
-	err := run(ctx, n, "hold", path, func(o *op, p winpath.Path) (err error) {
+	err := run(ctx, n, "open directory", path, func(o *op, p winpath.Path) (err error) {
 		held, err = o.hold(p)
 		return err
 	})

@@ -7,7 +7,6 @@ package hosterr
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strconv"
 	"strings"
 )
@@ -138,15 +137,9 @@ func KindOf(err error) error {
 	return nil
 }
 
-// callerPC returns the program counter of the caller of the function that calls it.
-func callerPC() uintptr {
-	var pc [1]uintptr
-	runtime.Callers(3, pc[:])
-	return pc[0]
-}
-
-// SourceOf returns the program counter where this package made the innermost error of err, as
-// in [log/slog.Record], or 0 if it made none.
+// SourceOf returns the program counter of the place that made the innermost error of err by this
+// package, as in [log/slog.Record], or 0 if there is none. For an error of Windows it is where
+// the operation was asked for, not where its number got a kind.
 func SourceOf(err error) uintptr {
 	var pc uintptr
 	switch e := err.(type) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -867,7 +869,14 @@ func TestMountAndUnmount(t *testing.T) {
 		}
 		wantKind(t, f.mount(two, target), hosterr.ErrFailedPrecondition, one)
 		wantKind(t, f.unmount(two, target), hosterr.ErrFailedPrecondition, one)
-		wantKind(t, f.mount(one, kubelet+`\missing`), hosterr.ErrNotFound)
+		missing := f.mount(one, kubelet+`\missing`)
+		wantKind(t, missing, hosterr.ErrNotFound, "the target directory does not exist", "The system cannot find the file specified.")
+		if hint := hosterr.HintOf(missing); !strings.Contains(hint, "the driver makes it") {
+			t.Errorf("hint %q, want who makes the directory", hint)
+		}
+		if f, _ := runtime.CallersFrames([]uintptr{hosterr.SourceOf(missing)}).Next(); filepath.Base(f.File) != "mount.go" {
+			t.Errorf("the place of %v is %s:%d, want mount.go", missing, f.File, f.Line)
+		}
 		wantKind(t, f.mount(one, `relative\path`), hosterr.ErrInvalid)
 		wantKind(t, f.mount(one, "C:\\a\x00b"), hosterr.ErrInvalid)
 	})

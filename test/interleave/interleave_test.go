@@ -7,7 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -122,6 +124,7 @@ func (e event) before(t *testing.T, o op, skip uint32) (calls []simnode.Call) {
 		if special, ok := e.special[o.name]; ok {
 			kinds = special
 		}
+		placed(t, err)
 		if !among(err, kinds) {
 			t.Errorf("%s, %s: %s = %v, want success or one of %q", e.name, call, o.name, err, kinds)
 		}
@@ -140,6 +143,20 @@ func (e event) before(t *testing.T, o op, skip uint32) (calls []simnode.Call) {
 		}
 	})
 	return calls
+}
+
+// placed checks that the log names the place of an error as where the operation failed, and not
+// as the function that gives the errors of Windows their kinds.
+func placed(t *testing.T, err error) {
+	t.Helper()
+	pc := hosterr.SourceOf(err)
+	if pc == 0 {
+		return
+	}
+	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	if strings.Contains(f.File, "/internal/node/") || strings.Contains(f.File, "/internal/service/") || strings.HasSuffix(f.Function, "/winfs.run") {
+		t.Errorf("%s:%d is the place of %v", f.File, f.Line, err)
+	}
 }
 
 func among(err error, kinds []error) bool {

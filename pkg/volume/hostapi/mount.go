@@ -33,6 +33,9 @@ func (v volumeAPI) MountVolume(volumeID, targetPath string) error {
 	// SetVolumeMountPoint takes a path. The directory's parent is held, so that the path
 	// cannot lead elsewhere; the directory itself cannot be, because Windows opens it.
 	held, err := winfs.Hold(v.host.Ctx, v.host.Node, targetPath)
+	if errors.Is(err, hosterr.ErrNotFound) {
+		return hosterr.TextWithHint(hosterr.ErrNotFound, "the driver makes it, with Mkdir, before it mounts a volume there", "the target directory does not exist: %w", err)
+	}
 	if err != nil {
 		return err
 	}
