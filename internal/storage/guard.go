@@ -197,16 +197,17 @@ func NeverTemporary(ctx context.Context, n *node.Node) func(number uint32, d *Di
 			return w
 		}
 		defer d.Close()
-		product, err := d.hyperV(ctx)
-		if err != nil || product == "" {
-			return w
+		desc, err := d.Descriptor(ctx)
+		product := strings.TrimSpace(desc.Product)
+		if err != nil || !hyperV(product) || product == scsiProduct && strings.TrimSpace(desc.Vendor) != "Msft" {
+			return w // another maker's machine, whose controllers say nothing
 		}
 		addr, err := d.SCSIAddress(ctx)
 		return windows{es[0].Disk, addr.Port, err == nil}
 	})
 	return func(number uint32, d *Disk) bool {
-		product, err := d.hyperV(ctx)
-		if err != nil || product == "" {
+		product, err := d.product(ctx)
+		if err != nil || !hyperV(product) {
 			return err == nil
 		}
 		w := find()
@@ -229,25 +230,24 @@ const (
 	ideProduct  = "Virtual HD"
 )
 
-// hyperV returns the product of a disk of Hyper-V, or "" for another one. A disk that does not know
-// its product is another one.
-func (d *Disk) hyperV(ctx context.Context) (string, error) {
+func hyperV(product string) bool {
+	return product == scsiProduct || strings.HasPrefix(product, ideProduct)
+}
+
+// product returns the product of the disk, or "" if it does not know it.
+func (d *Disk) product(ctx context.Context) (string, error) {
 	desc, err := d.Descriptor(ctx)
 	if unlabeled(err) {
 		return "", nil
 	}
-	product := strings.TrimSpace(desc.Product)
-	if product != scsiProduct && !strings.HasPrefix(product, ideProduct) {
-		product = ""
-	}
-	return product, hosterr.Wrap("get the disk's product", "", err)
+	return strings.TrimSpace(desc.Product), hosterr.Wrap("get the disk's product", "", err)
 }
 
 // Temporary reports whether the disk is the temporary one of an Azure machine. It asks the volumes
 // that its partitions have by their own devices, and, for partitions that have none so, those of
 // the node that say that they lie there.
 func (d *Disk) Temporary(ctx context.Context, number uint32) (bool, error) {
-	if product, err := d.hyperV(ctx); err != nil || product == "" {
+	if product, err := d.product(ctx); err != nil || !hyperV(product) {
 		return false, err
 	}
 	l, err := d.Layout(ctx)
