@@ -68,6 +68,9 @@ func ownerOf(h syscall.Handle) (string, error) {
 	var owner *syscall.SID
 	var descriptor syscall.Handle
 	getSecurityInfo := syscall.NewLazyDLL("advapi32.dll").NewProc("GetSecurityInfo") // one of the DLLs that Windows always loads from its own directory
+	if err := getSecurityInfo.Find(); err != nil {
+		return "", err // a call would panic
+	}
 	code, _, _ := getSecurityInfo.Call(uintptr(h), kernelObject, ownerInformation,
 		uintptr(unsafe.Pointer(&owner)), 0, 0, 0, uintptr(unsafe.Pointer(&descriptor)))
 	if code != 0 {

@@ -204,6 +204,9 @@ func (d *virtualDisk) expand(size uint64) error {
 		newSize uint64
 	}{1, size}
 	procedure := windows.NewLazySystemDLL("virtdisk.dll").NewProc("ExpandVirtualDisk")
+	if err := procedure.Find(); err != nil {
+		return err
+	}
 	if code, _, _ := procedure.Call(uintptr(h), 0, uintptr(unsafe.Pointer(&parameters)), 0); code != 0 {
 		return fmt.Errorf("expand %s to %d bytes: %w", d.file, size, syscall.Errno(code))
 	}

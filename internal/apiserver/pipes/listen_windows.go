@@ -157,7 +157,8 @@ func ClientOf(c net.Conn) (pid uint32, ok bool) {
 	return pid, err == nil
 }
 
-// ProgramOf returns the path of the program that a process runs.
+// ProgramOf returns the path of the program that a process runs. In a container that may be on a
+// volume without a drive letter: then it is the name in the namespace of NT.
 func ProgramOf(pid uint32) string {
 	p, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, pid)
 	if err != nil {
@@ -165,11 +166,14 @@ func ProgramOf(pid uint32) string {
 	}
 	defer windows.CloseHandle(p)
 	path := make([]uint16, windows.MAX_LONG_PATH)
-	size := uint32(len(path))
-	if err := windows.QueryFullProcessImageName(p, 0, &path[0], &size); err != nil {
-		return UnknownProgram
+	const native = 1 // PROCESS_NAME_NATIVE
+	for _, format := range []uint32{0, native} {
+		size := uint32(len(path))
+		if windows.QueryFullProcessImageName(p, format, &path[0], &size) == nil {
+			return windows.UTF16ToString(path[:size])
+		}
 	}
-	return windows.UTF16ToString(path)
+	return UnknownProgram
 }
 
 // listener is a pipe with a reliable Close.

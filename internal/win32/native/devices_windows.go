@@ -1,6 +1,7 @@
 package native
 
 import (
+	"errors"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -9,13 +10,13 @@ import (
 )
 
 // https://learn.microsoft.com/windows/win32/api/setupapi/nf-setupapi-setupdigetclassdevsw
-//sys	setupDiGetClassDevs(class *guid, enumerator *uint16, parent uintptr, flags uint32) (set windows.DevInfo, err error) [failretval==windows.DevInfo(windows.InvalidHandle)] = setupapi.SetupDiGetClassDevsW
+//sys	setupDiGetClassDevs(class *guid, enumerator *uint16, parent uintptr, flags uint32) (set windows.DevInfo, err error) [failretval==windows.DevInfo(windows.InvalidHandle)] = setupapi.SetupDiGetClassDevsW?
 
 // https://learn.microsoft.com/windows/win32/api/setupapi/nf-setupapi-setupdienumdeviceinterfaces
-//sys	setupDiEnumDeviceInterfaces(set windows.DevInfo, device uintptr, class *guid, index uint32, data *interfaceData) (err error) = setupapi.SetupDiEnumDeviceInterfaces
+//sys	setupDiEnumDeviceInterfaces(set windows.DevInfo, device uintptr, class *guid, index uint32, data *interfaceData) (err error) = setupapi.SetupDiEnumDeviceInterfaces?
 
 // https://learn.microsoft.com/windows/win32/api/setupapi/nf-setupapi-setupdigetdeviceinterfacedetailw
-//sys	setupDiGetDeviceInterfaceDetail(set windows.DevInfo, data *interfaceData, detail *uint32, size uint32, required *uint32, device uintptr) (err error) = setupapi.SetupDiGetDeviceInterfaceDetailW
+//sys	setupDiGetDeviceInterfaceDetail(set windows.DevInfo, data *interfaceData, detail *uint32, size uint32, required *uint32, device uintptr) (err error) = setupapi.SetupDiGetDeviceInterfaceDetailW?
 
 // https://learn.microsoft.com/windows/win32/api/cfgmgr32/nf-cfgmgr32-cm_locate_devnodew
 //sys	cmLocateDevNode(node *uint32, id *uint16, flags uint32) (cr uint32) = cfgmgr32.CM_Locate_DevNodeW
@@ -86,6 +87,9 @@ func interfacePath(set windows.DevInfo, data *interfaceData) (string, error) {
 func (a *API) Reenumerate() error {
 	const reenumerateSynchronous = 1 // CM_REENUMERATE_SYNCHRONOUS
 	var root uint32
+	if err := errors.Join(found(procCM_Locate_DevNodeW), found(procCM_Reenumerate_DevNode)); err != nil {
+		return err
+	}
 	if err := configError("CM_Locate_DevNodeW", cmLocateDevNode(&root, nil, 0)); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // https://learn.microsoft.com/windows-hardware/drivers/ddi/ntifs/nf-ntifs-ntquerydirectoryfile
-//sys	ntQueryDirectoryFile(dir windows.Handle, event windows.Handle, apc uintptr, apcContext uintptr, status *windows.IO_STATUS_BLOCK, buf *byte, size uint32, class uint32, single bool, pattern *windows.NTUnicodeString, restart bool) (ntstatus error) = ntdll.NtQueryDirectoryFile
+//sys	ntQueryDirectoryFile(dir windows.Handle, event windows.Handle, apc uintptr, apcContext uintptr, status *windows.IO_STATUS_BLOCK, buf *byte, size uint32, class uint32, single bool, pattern *windows.NTUnicodeString, restart bool) (ntstatus error) = ntdll.NtQueryDirectoryFile?
 
 // NtCreateFile is NtCreateFile without extended attributes or an allocation size.
 // https://learn.microsoft.com/windows/win32/api/winternl/nf-winternl-ntcreatefile
@@ -86,7 +86,7 @@ func (a *API) SetInformation(h win32.Handle, class uint32, in []byte) error {
 }
 
 // https://learn.microsoft.com/windows-hardware/drivers/ddi/ntifs/nf-ntifs-ntquerysecurityobject
-//sys	ntQuerySecurityObject(h windows.Handle, info uint32, descriptor *byte, size uint32, needed *uint32) (ntstatus error) = ntdll.NtQuerySecurityObject
+//sys	ntQuerySecurityObject(h windows.Handle, info uint32, descriptor *byte, size uint32, needed *uint32) (ntstatus error) = ntdll.NtQuerySecurityObject?
 
 // QuerySecurity is NtQuerySecurityObject.
 func (a *API) QuerySecurity(h win32.Handle, info uint32, buf []byte) (int, error) {
@@ -102,7 +102,7 @@ func (a *API) QuerySecurity(h win32.Handle, info uint32, buf []byte) (int, error
 }
 
 // https://learn.microsoft.com/windows-hardware/drivers/ddi/ntifs/nf-ntifs-ntsetsecurityobject
-//sys	ntSetSecurityObject(h windows.Handle, info uint32, descriptor *byte) (ntstatus error) = ntdll.NtSetSecurityObject
+//sys	ntSetSecurityObject(h windows.Handle, info uint32, descriptor *byte) (ntstatus error) = ntdll.NtSetSecurityObject?
 
 // SetSecurity is NtSetSecurityObject. Windows reads as much as the descriptor says itself, so
 // it is checked first.

@@ -3,7 +3,7 @@ package native
 import "github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 
 // https://learn.microsoft.com/windows/win32/api/sysinfoapi/nf-sysinfoapi-getsystemfirmwaretable
-//sys	getSystemFirmwareTable(provider uint32, id uint32, buf *byte, size uint32) (n uint32, err error) = kernel32.GetSystemFirmwareTable
+//sys	getSystemFirmwareTable(provider uint32, id uint32, buf *byte, size uint32) (n uint32, err error) = kernel32.GetSystemFirmwareTable?
 
 // FirmwareTable is GetSystemFirmwareTable.
 func (a *API) FirmwareTable(provider, id uint32) ([]byte, error) {

@@ -61,12 +61,21 @@ const (
 )
 
 // dsc calls a function of iscsidsc.dll. It returns ERROR_NOT_SUPPORTED if the DLL
-// or the function is missing, in which case x/sys would panic.
+// or the function is missing.
 func dsc(proc *windows.LazyProc, call func() uint32) error {
+	if err := found(proc); err != nil {
+		return err
+	}
+	return win32.ISCSIError(call())
+}
+
+// found returns ERROR_NOT_SUPPORTED for a function that this Windows does not have. Nano Server lacks
+// some DLLs, and to call the function would panic.
+func found(proc *windows.LazyProc) error {
 	if err := proc.Find(); err != nil {
 		return fmt.Errorf("this Windows has no %s (%v): %w", proc.Name, err, win32.ERROR_NOT_SUPPORTED)
 	}
-	return win32.ISCSIError(call())
+	return nil
 }
 
 // dscGrow is dsc for a function that reports how much space it needs. get is

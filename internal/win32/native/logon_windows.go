@@ -1,6 +1,7 @@
 package native
 
 import (
+	"errors"
 	"runtime"
 	"strings"
 	"unsafe"
@@ -11,10 +12,10 @@ import (
 )
 
 // https://learn.microsoft.com/windows/win32/api/winbase/nf-winbase-logonuserw
-//sys	logonUser(user *uint16, domain *uint16, password *uint16, logonType uint32, provider uint32, token *windows.Token) (err error) = advapi32.LogonUserW
+//sys	logonUser(user *uint16, domain *uint16, password *uint16, logonType uint32, provider uint32, token *windows.Token) (err error) = advapi32.LogonUserW?
 
 // https://learn.microsoft.com/windows/win32/api/securitybaseapi/nf-securitybaseapi-impersonateloggedonuser
-//sys	impersonateLoggedOnUser(token windows.Token) (err error) = advapi32.ImpersonateLoggedOnUser
+//sys	impersonateLoggedOnUser(token windows.Token) (err error) = advapi32.ImpersonateLoggedOnUser?
 
 // Values of LogonUserW (winbase.h) and USE_INFO_2 (lmuse.h).
 const (
@@ -88,6 +89,9 @@ func connect(remote *uint16, force uint32) error {
 	defer pin.Unpin()
 	pin.Pin(remote)
 	pin.Pin(info)
+	if err := errors.Join(found(procNetUseAdd), found(procNetUseDel)); err != nil {
+		return err
+	}
 	var parameter uint32
 	if err := netStatus(netUseAdd(nil, 2, info, &parameter)); err != nil {
 		return err

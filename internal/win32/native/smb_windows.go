@@ -1,6 +1,7 @@
 package native
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -145,6 +146,10 @@ func useEnum(flag uint32) ([]win32.Use, error) {
 // result, because ERROR_MORE_DATA comes with one too.
 func useEnumPart(flag uint32, resume *uint32, uses *[]win32.Use) (more bool, err error) {
 	const whole = 0xFFFFFFFF // MAX_PREFERRED_LENGTH
+	// UseAdd and UseDel list the mappings first.
+	if err := errors.Join(found(procNetUseEnum), found(procNetUseAdd), found(procNetUseDel)); err != nil {
+		return false, err
+	}
 	var buf *useInfo2
 	var read, total uint32
 	status := netUseEnum(nil, 2|flag, &buf, whole, &read, &total, resume)

@@ -77,6 +77,10 @@ var (
 )
 
 func impersonateLoggedOnUser(token windows.Token) (err error) {
+	err = procImpersonateLoggedOnUser.Find()
+	if err != nil {
+		return
+	}
 	r1, _, e1 := syscall.SyscallN(procImpersonateLoggedOnUser.Addr(), uintptr(token))
 	if r1 == 0 {
 		err = errnoErr(e1)
@@ -85,6 +89,10 @@ func impersonateLoggedOnUser(token windows.Token) (err error) {
 }
 
 func logonUser(user *uint16, domain *uint16, password *uint16, logonType uint32, provider uint32, token *windows.Token) (err error) {
+	err = procLogonUserW.Find()
+	if err != nil {
+		return
+	}
 	r1, _, e1 := syscall.SyscallN(procLogonUserW.Addr(), uintptr(unsafe.Pointer(user)), uintptr(unsafe.Pointer(domain)), uintptr(unsafe.Pointer(password)), uintptr(logonType), uintptr(provider), uintptr(unsafe.Pointer(token)))
 	if r1 == 0 {
 		err = errnoErr(e1)
@@ -201,6 +209,10 @@ func setIScsiInitiatorCHAPSharedSecret(length uint32, secret *byte) (status uint
 }
 
 func getSystemFirmwareTable(provider uint32, id uint32, buf *byte, size uint32) (n uint32, err error) {
+	err = procGetSystemFirmwareTable.Find()
+	if err != nil {
+		return
+	}
 	r0, _, e1 := syscall.SyscallN(procGetSystemFirmwareTable.Addr(), uintptr(provider), uintptr(id), uintptr(unsafe.Pointer(buf)), uintptr(size))
 	n = uint32(r0)
 	if n == 0 {
@@ -228,6 +240,10 @@ func netUseEnum(server *uint16, level uint32, buf **useInfo2, preferred uint32, 
 }
 
 func ntQueryDirectoryFile(dir windows.Handle, event windows.Handle, apc uintptr, apcContext uintptr, status *windows.IO_STATUS_BLOCK, buf *byte, size uint32, class uint32, single bool, pattern *windows.NTUnicodeString, restart bool) (ntstatus error) {
+	ntstatus = procNtQueryDirectoryFile.Find()
+	if ntstatus != nil {
+		return
+	}
 	var _p0 uint32
 	if single {
 		_p0 = 1
@@ -244,6 +260,10 @@ func ntQueryDirectoryFile(dir windows.Handle, event windows.Handle, apc uintptr,
 }
 
 func ntQuerySecurityObject(h windows.Handle, info uint32, descriptor *byte, size uint32, needed *uint32) (ntstatus error) {
+	ntstatus = procNtQuerySecurityObject.Find()
+	if ntstatus != nil {
+		return
+	}
 	r0, _, _ := syscall.SyscallN(procNtQuerySecurityObject.Addr(), uintptr(h), uintptr(info), uintptr(unsafe.Pointer(descriptor)), uintptr(size), uintptr(unsafe.Pointer(needed)))
 	if r0 != 0 {
 		ntstatus = windows.NTStatus(r0)
@@ -252,6 +272,10 @@ func ntQuerySecurityObject(h windows.Handle, info uint32, descriptor *byte, size
 }
 
 func ntSetSecurityObject(h windows.Handle, info uint32, descriptor *byte) (ntstatus error) {
+	ntstatus = procNtSetSecurityObject.Find()
+	if ntstatus != nil {
+		return
+	}
 	r0, _, _ := syscall.SyscallN(procNtSetSecurityObject.Addr(), uintptr(h), uintptr(info), uintptr(unsafe.Pointer(descriptor)))
 	if r0 != 0 {
 		ntstatus = windows.NTStatus(r0)
@@ -260,6 +284,10 @@ func ntSetSecurityObject(h windows.Handle, info uint32, descriptor *byte) (ntsta
 }
 
 func setupDiEnumDeviceInterfaces(set windows.DevInfo, device uintptr, class *guid, index uint32, data *interfaceData) (err error) {
+	err = procSetupDiEnumDeviceInterfaces.Find()
+	if err != nil {
+		return
+	}
 	r1, _, e1 := syscall.SyscallN(procSetupDiEnumDeviceInterfaces.Addr(), uintptr(set), uintptr(device), uintptr(unsafe.Pointer(class)), uintptr(index), uintptr(unsafe.Pointer(data)))
 	if r1 == 0 {
 		err = errnoErr(e1)
@@ -268,6 +296,10 @@ func setupDiEnumDeviceInterfaces(set windows.DevInfo, device uintptr, class *gui
 }
 
 func setupDiGetClassDevs(class *guid, enumerator *uint16, parent uintptr, flags uint32) (set windows.DevInfo, err error) {
+	err = procSetupDiGetClassDevsW.Find()
+	if err != nil {
+		return
+	}
 	r0, _, e1 := syscall.SyscallN(procSetupDiGetClassDevsW.Addr(), uintptr(unsafe.Pointer(class)), uintptr(unsafe.Pointer(enumerator)), uintptr(parent), uintptr(flags))
 	set = windows.DevInfo(r0)
 	if set == windows.DevInfo(windows.InvalidHandle) {
@@ -277,6 +309,10 @@ func setupDiGetClassDevs(class *guid, enumerator *uint16, parent uintptr, flags 
 }
 
 func setupDiGetDeviceInterfaceDetail(set windows.DevInfo, data *interfaceData, detail *uint32, size uint32, required *uint32, device uintptr) (err error) {
+	err = procSetupDiGetDeviceInterfaceDetailW.Find()
+	if err != nil {
+		return
+	}
 	r1, _, e1 := syscall.SyscallN(procSetupDiGetDeviceInterfaceDetailW.Addr(), uintptr(set), uintptr(unsafe.Pointer(data)), uintptr(unsafe.Pointer(detail)), uintptr(size), uintptr(unsafe.Pointer(required)), uintptr(device))
 	if r1 == 0 {
 		err = errnoErr(e1)

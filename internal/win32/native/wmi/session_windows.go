@@ -72,7 +72,11 @@ func (s *session) own(op string, o *object) (*object, error) {
 
 // forgetReason removes the error object that an earlier call left on the thread.
 // https://learn.microsoft.com/windows/win32/api/oleauto/nf-oleauto-seterrorinfo
-func forgetReason() { oleAut("SetErrorInfo").Call(0, 0) }
+func forgetReason() {
+	if set := oleAut("SetErrorInfo"); set.Find() == nil {
+		set.Call(0, 0)
+	}
+}
 
 func oleAut(function string) *windows.LazyProc {
 	return windows.NewLazySystemDLL("oleaut32.dll").NewProc(function)
@@ -87,7 +91,11 @@ func (s *session) explain(err error) error {
 		return err
 	}
 	var info *object // IErrorInfo
-	if r, _, _ := oleAut("GetErrorInfo").Call(0, uintptr(unsafe.Pointer(&info))); r != 0 || info == nil {
+	get := oleAut("GetErrorInfo")
+	if get.Find() != nil {
+		return err
+	}
+	if r, _, _ := get.Call(0, uintptr(unsafe.Pointer(&info))); r != 0 || info == nil {
 		return err
 	}
 	s.keep(func() { info.Release() })
@@ -175,6 +183,9 @@ func protect(op string, proxy *object) error {
 		impersonate = 3          // RPC_C_IMP_LEVEL_IMPERSONATE
 	)
 	blanket := windows.NewLazySystemDLL("ole32.dll").NewProc("CoSetProxyBlanket")
+	if err := blanket.Find(); err != nil {
+		return fmt.Errorf("%s: this Windows has no %s (%v): %w", op, blanket.Name, err, win32.ERROR_NOT_SUPPORTED)
+	}
 	r, _, _ := blanket.Call(uintptr(unsafe.Pointer(proxy)), byDefault, byDefault, 0, privacy, impersonate, 0, 0)
 	if hr := uint32(r); hr>>31 != 0 {
 		return &Error{Op: op + " (CoSetProxyBlanket)", HRESULT: hr}
