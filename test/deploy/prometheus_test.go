@@ -36,18 +36,20 @@ const (
 // exported are the series of a daemon by the name that queries have.
 type exported map[string][]labels.Labels
 
-// scraped returns the series of a running daemon that serves a simulated node.
+// scraped returns the series of a running daemon that serves a simulated node, after a call and one
+// that fails.
 func scraped(t *testing.T) exported {
 	t.Helper()
-	exe := filepath.Join(t.TempDir(), "csi-proxy-sim")
-	build := exec.Command("go", "build", "-o", exe, "./cmd/csi-proxy-sim")
+	programs := t.TempDir()
+	build := exec.Command("go", "build", "-o", programs, "./cmd/csi-proxy-sim", "./cmd/csi-proxyctl")
 	build.Dir = "../.."
 	build.Env = append(os.Environ(), "GOWORK=", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build csi-proxy-sim: %v\n%s", err, out)
+		t.Fatalf("build csi-proxy-sim and csi-proxyctl: %v\n%s", err, out)
 	}
-	daemon := exec.Command(exe, "-metrics-bind-address=127.0.0.1:0")
-	daemon.Env = append(os.Environ(), "CSI_PROXY_DIR="+t.TempDir())
+	env := append(os.Environ(), "CSI_PROXY_DIR="+t.TempDir())
+	daemon := exec.Command(filepath.Join(programs, "csi-proxy-sim"), "-metrics-bind-address=127.0.0.1:0")
+	daemon.Env = env
 	log, err := daemon.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +69,14 @@ func scraped(t *testing.T) exported {
 		}
 	}
 	go io.Copy(io.Discard, log)
+	for _, call := range [][]string{{"ListDiskIDs"}, {"GetDiskState", "disk_number=99"}} {
+		c := exec.Command(filepath.Join(programs, "csi-proxyctl"), append([]string{"call", "disk/v1"}, call...)...)
+		c.Env = env
+		out, err := c.CombinedOutput()
+		if fails := len(call) > 1; (err != nil) != fails {
+			t.Fatalf("csi-proxyctl call %v: %v, want a failure: %t\n%s", call, err, fails, out)
+		}
+	}
 	resp, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)
@@ -235,13 +245,13 @@ func TestQueriesAreOfExportedSeries(t *testing.T) {
 
 	// What is wrong is found.
 	for query, want := range map[string]string{
-		`rate(csi_proxy_calls_lost_total[5m])`:                              "exports no csi_proxy_calls_lost_total",
-		`csi_proxy_disks{disk="1"}`:                                         "csi_proxy_disks has no label disk",
-		`csi_proxy_disks{state="broken"}`:                                   `no series of csi_proxy_disks matches state="broken"`,
-		`sum by (volume) (csi_proxy_disks)`:                                 "has the label volume",
-		`csi_proxy_ready and on (cluster) csi_proxy_build_info`:             "has the label cluster",
-		`sum by (state) (csi_proxy_disks`:                                   "unclosed left parenthesis",
-		`grpc_server_handled_total{grpc_code="Internal",grpc_service="v7"}`: `matches grpc_service="v7"`,
+		`rate(csi_proxy_calls_lost_total[5m])`:                        "exports no csi_proxy_calls_lost_total",
+		`csi_proxy_disks{disk="1"}`:                                   "csi_proxy_disks has no label disk",
+		`csi_proxy_disks{state="broken"}`:                             `no series of csi_proxy_disks matches state="broken"`,
+		`sum by (volume) (csi_proxy_disks)`:                           "has the label volume",
+		`csi_proxy_ready and on (cluster) csi_proxy_build_info`:       "has the label cluster",
+		`sum by (state) (csi_proxy_disks`:                             "unclosed left parenthesis",
+		`grpc_server_handled_total{grpc_code="OK",grpc_service="v7"}`: `matches grpc_service="v7"`,
 	} {
 		if found := fmt.Sprint(series.check(query)); !strings.Contains(found, want) {
 			t.Errorf("%s: found %s, want %q", query, found, want)
@@ -312,7 +322,7 @@ func TestAlerts(t *testing.T) {
 		"CSIProxyPipesNotServed":       {"0x120", "0x3 1x120", []string{"csi_proxy_ready{%s}"}, 5 * time.Minute, "CSI Proxy on bad runs, but serves no pipes."},
 		"CSIProxyOverloaded":           {"0+1x120", "0x20 1x100", []string{`csi_proxy_calls_refused_total{group="volume",%s}`}, 6 * time.Minute, "CSI Proxy on bad refuses calls or connections of volume."},
 		"CSIProxyCallHangs":            {"0+60x120", "0+60x10 0+60x10 0x100", []string{`csi_proxy_oldest_call_seconds{group="disk",%s}`}, 16 * time.Minute, "A call of disk on bad has not finished for 960."},
-		"CSIProxyFails":                {"0x1 1x120", "0x120", []string{`grpc_server_handled_total{grpc_code="Internal",grpc_service="v1.Volume",grpc_method="FormatVolume",%s}`}, 7 * time.Minute, "v1.Volume/FormatVolume fails on bad."},
+		"CSIProxyFails":                {"0x1 1x120", "0x120", []string{`csi_proxy_failures_total{group="volume",kind="node",%s}`}, 7 * time.Minute, "Calls of volume fail on bad."},
 		"CSIProxyDiskDoesNotAnswer":    {"1x120", "0x1 1x5 0x120", []string{`csi_proxy_disks{state="unanswered",%s}`}, 10 * time.Minute, "A disk of bad does not answer."},
 		"CSIProxyDiskOffline":          {"2x120", "0x1 1x20 0x100", []string{`csi_proxy_disks{state="offline",%s}`}, 30 * time.Minute, "2 disks of bad are offline."},
 		"CSIProxyMappingsBroken":       {"1x120", "0x1 1x9 0x110", []string{`csi_proxy_smb_mappings{state="network-error",%s}`}, 15 * time.Minute, "SMB mappings of bad do not work."},

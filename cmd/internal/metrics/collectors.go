@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
@@ -16,22 +15,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
-
-// services are the services of pipes, for which series are made.
-type services []serve.Pipe
-
-// GetServiceInfo implements reflection.ServiceInfoProvider.
-func (s services) GetServiceInfo() map[string]grpc.ServiceInfo {
-	all := map[string]grpc.ServiceInfo{}
-	for _, p := range s {
-		var info grpc.ServiceInfo
-		for _, m := range p.Desc.Methods {
-			info.Methods = append(info.Methods, grpc.MethodInfo{Name: m.MethodName})
-		}
-		all[p.Desc.ServiceName] = info
-	}
-	return all
-}
 
 // groupOf returns the group of a pipe: that of csi-proxy-disk-v1 is disk.
 func groupOf(pipe string) string {
@@ -101,7 +84,7 @@ func (f *inFlight) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// win32Calls collects the Win32 calls by name.
+// win32Calls collects the Win32 calls that were made, by name.
 type win32Calls struct {
 	unchecked
 	counts *win32.Counts
@@ -114,6 +97,9 @@ func (w win32Calls) Collect(ch chan<- prometheus.Metric) {
 	seconds := desc("csi_proxy_win32_seconds_total", "Seconds that the Win32 calls took that have returned.", "call")
 	running := desc("csi_proxy_win32_calls_in_flight", "Win32 calls that have not returned.", "call")
 	for _, c := range w.counts.All() {
+		if c.Calls == 0 {
+			continue
+		}
 		counter(ch, calls, float64(c.Calls), c.Call)
 		counter(ch, errors, float64(c.Errors), c.Call)
 		counter(ch, seconds, c.Took.Seconds(), c.Call)

@@ -4,9 +4,10 @@
 // Of the published proxy are these metrics, with their labels and buckets:
 // grpc_server_started_total, grpc_server_handled_total, grpc_server_msg_received_total,
 // grpc_server_msg_sent_total and grpc_server_handling_seconds, by service ("v1.Disk") and
-// method, and the metrics of the Go runtime and the process. Each method that is served has
-// its series from the start, with zeros. Also counted are calls that csi-proxy refuses before
-// it reads them. The metrics that begin with csi_proxy_ are our own; docs/reference.md
+// method, and the metrics of the Go runtime and the process. A method has its series from its
+// first call: for all methods of all versions they would be 6,000 on every node. What alerts need
+// from the start, with zeros, is csi_proxy_failures_total. Also counted are calls that csi-proxy
+// refuses before it reads them. The metrics that begin with csi_proxy_ are our own; docs/reference.md
 // lists them. The metrics that the Kubernetes registry has about itself (…_metrics_total) are
 // not served.
 //
@@ -22,6 +23,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -32,6 +34,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
@@ -49,19 +54,20 @@ var buckets = [...]float64{0.001, 0.01, 0.1, 0.3, 0.6, 1, 3, 6, 9, 20, 30, 60, 9
 type Server struct {
 	handled  *grpcprometheus.ServerMetrics
 	seconds  *prometheus.CounterVec
+	failures *prometheus.CounterVec
 	refused  *prometheus.CounterVec
 	crowded  *prometheus.CounterVec
 	registry *prometheus.Registry
-	scrapes  chan struct{} // has those that run
+	scrapes  chan struct{}     // has those that run
+	groups   map[string]string // by service, "/v1.Disk"
 
 	mu       sync.Mutex
 	state    string
 	ready    bool
 	stopping bool
 
-	uncounted services     // whose methods get their zeros with the first scrape
-	calls     *calls.Calls // nil until Open
-	server    Serving      // nil until Serving
+	calls  *calls.Calls // nil until Open
+	server Serving      // nil until Serving
 }
 
 // New returns a server whose state is "starting", of a program with that version.
@@ -71,6 +77,9 @@ func New(version string) *Server {
 		seconds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "csi_proxy_call_seconds_total", Help: "Seconds that calls and their work were in a phase, counted when all their work is done.",
 		}, []string{"grpc_service", "grpc_method", "phase"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "csi_proxy_failures_total", Help: "Calls that failed, by what has to change.",
+		}, []string{"group", "kind"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "csi_proxy_calls_refused_total", Help: "Calls that were refused because the pipe had too many.",
 		}, []string{"group"}),
@@ -79,6 +88,7 @@ func New(version string) *Server {
 		}, []string{"group", "reason"}),
 		registry: prometheus.NewRegistry(),
 		scrapes:  make(chan struct{}, maxScrapes),
+		groups:   map[string]string{},
 		state:    "starting",
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -96,7 +106,7 @@ func New(version string) *Server {
 		}
 		return 0
 	})
-	s.registry.MustRegister(s.handled, s.seconds, s.refused, s.crowded, info, ready,
+	s.registry.MustRegister(s.handled, s.seconds, s.failures, s.refused, s.crowded, info, ready,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return s
 }
@@ -105,15 +115,21 @@ func New(version string) *Server {
 // served. Without states, there are no metrics of the node.
 func (s *Server) Open(pipes []serve.Pipe, calls *calls.Calls, states *server.States) {
 	groups := groupsOf(pipes)
+	for _, p := range pipes {
+		s.groups["/"+p.Desc.ServiceName] = groupOf(p.Name)
+	}
 	for _, group := range groups {
 		s.refused.WithLabelValues(group)
+		for _, kind := range kinds() {
+			s.failures.WithLabelValues(group, string(kind))
+		}
 		for _, how := range []limit.Crowded{limit.Replaced, limit.Refused} {
 			s.crowded.WithLabelValues(group, string(how))
 		}
 	}
 	s.registry.MustRegister(&inFlight{groups: groups, calls: calls})
 	s.mu.Lock()
-	s.calls, s.uncounted = calls, pipes
+	s.calls = calls
 	s.mu.Unlock()
 	if states != nil {
 		searches := prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -125,20 +141,50 @@ func (s *Server) Open(pipes []serve.Pipe, calls *calls.Calls, states *server.Sta
 
 // Count makes the server count the calls that config describes.
 func (s *Server) Count(config *serve.Config) {
-	config.Count = s.handled.UnaryServerInterceptor()
+	handled := s.handled.UnaryServerInterceptor()
+	config.Count = func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		out, err := handled(ctx, in, info, handler)
+		if err != nil {
+			s.failures.WithLabelValues(s.groups[path.Dir(info.FullMethod)], string(kindOf(status.Code(err)))).Inc()
+		}
+		return out, err
+	}
 	config.Busy = func(pipe string) { s.refused.WithLabelValues(groupOf(pipe)).Inc() }
 	config.Crowded = func(pipe string, how limit.Crowded) { s.crowded.WithLabelValues(groupOf(pipe), string(how)).Inc() }
 	config.Measure = func(method string) func(inflight.Spent) {
 		service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-		in := func(p inflight.Phase) prometheus.Counter { return s.seconds.WithLabelValues(service, name, string(p)) }
-		receiving, queued, waiting, running := in(inflight.Receiving), in(inflight.Queued), in(inflight.Waiting), in(inflight.Running)
+		in := func(p inflight.Phase, spent time.Duration) {
+			s.seconds.WithLabelValues(service, name, string(p)).Add(spent.Seconds())
+		}
 		return func(spent inflight.Spent) {
-			receiving.Add(spent.Receiving.Seconds())
-			queued.Add(spent.Queued.Seconds())
-			waiting.Add(spent.Waiting.Seconds())
-			running.Add(spent.Running.Seconds())
+			in(inflight.Receiving, spent.Receiving)
+			in(inflight.Queued, spent.Queued)
+			in(inflight.Waiting, spent.Waiting)
+			in(inflight.Running, spent.Running)
 		}
 	}
+}
+
+// kind is what has to change before a call that failed can succeed.
+type kind string
+
+const (
+	kindNode    kind = "node"    // Windows or csi-proxy
+	kindTime    kind = "time"    // nothing: the same call may succeed later
+	kindRequest kind = "request" // what the caller asks for
+)
+
+func kinds() []kind { return []kind{kindNode, kindTime, kindRequest} }
+
+// kindOf returns the kind of a failure.
+func kindOf(code codes.Code) kind {
+	switch code {
+	case codes.Internal, codes.Unknown, codes.DataLoss:
+		return kindNode
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.ResourceExhausted:
+		return kindTime
+	}
+	return kindRequest
 }
 
 // Ready sets the state of a daemon that serves.
@@ -240,15 +286,6 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, strings.Join(lines, "\n"))
 }
 
-// addZeros makes the series of methods that were not called yet. They take 2 MB, and where
-// metrics are off there is no scrape.
-func (s *Server) addZeros() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.handled.InitializeMetrics(s.uncounted)
-	s.uncounted = nil
-}
-
 // maxScrapes is how many scrapes run at once. Each holds some megabytes until its client has
 // read them, and everyone who reaches the address may scrape.
 const maxScrapes = 4
@@ -263,7 +300,6 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, fmt.Sprintf("%d scrapes run, which is the limit: scrape again later", maxScrapes), http.StatusServiceUnavailable)
 		return
 	}
-	s.addZeros()
 	families, err := s.registry.Gather()
 	if err != nil {
 		http.Error(w, "gather metrics: "+err.Error(), http.StatusInternalServerError)

@@ -11,8 +11,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/limit"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 )
@@ -175,38 +173,6 @@ func TestSearchesAreCounted(t *testing.T) {
 			t.Errorf("%v (there: %t), want %d", got, ok, want)
 		}
 		states.Node.Searches.Add(1)
-	}
-}
-
-// Methods that were not called have no series before the first scrape, which has all of them.
-func TestZerosComeWithTheFirstScrape(t *testing.T) {
-	s := New("test")
-	pipes := serve.Pipes(wire.Disk(nil, nil))
-	s.Open(pipes, new(calls.Calls), nil)
-	series := func() (n int) {
-		families, err := s.registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range families {
-			if f.GetName() == "grpc_server_started_total" {
-				n = len(f.Metric)
-			}
-		}
-		return n
-	}
-	if n := series(); n != 0 {
-		t.Errorf("%d series before the first scrape, want none", n)
-	}
-	methods := 0
-	for _, p := range pipes {
-		methods += len(p.Desc.Methods)
-	}
-	for range 2 {
-		s.metrics(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
-		if n := series(); n != methods {
-			t.Errorf("%d series after a scrape, want %d", n, methods)
-		}
 	}
 }
 
