@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
@@ -34,6 +35,9 @@ func TestDeadlinesMatchDocs(t *testing.T) {
 			t.Errorf("docs/reference.md gives %s the deadline %q, want %s", method, documented[method], minutes(d))
 		}
 		delete(documented, method)
+	}
+	if d := deadlines["FormatVolume"]; d >= win32.FormatLimit {
+		t.Errorf("FormatVolume has %v, and Windows at most %v: the call would end with a timeout of Windows", d, win32.FormatLimit)
 	}
 	for method := range documented {
 		t.Errorf("docs/reference.md documents a deadline for %s, which has none of its own", method)

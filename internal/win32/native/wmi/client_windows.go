@@ -29,9 +29,6 @@ const (
 	// callLimit is that of a call. Windows takes 23 s to find that an SMB server does not
 	// exist.
 	callLimit = 90 * time.Second
-	// formatLimit is that of a format: Windows does not say how long it may take. Formats
-	// of more than two minutes were seen (azuredisk-csi-driver issue 2690).
-	formatLimit = 30 * time.Minute
 	// jobLimit is what a job may take more than its calls with those limits: connecting
 	// takes up to two minutes, and reading definitions has no limit of its own.
 	jobLimit = 150 * time.Second
