@@ -333,7 +333,13 @@ func realServer(ctx context.Context, r *report) error {
 	if err := linuxPackages(ctx, r, clusterDir, "-timeout=40m", "-trimpath", "./apiserver"); err != nil {
 		return err
 	}
-	return r.tidy(ctx, clusterDir, "go.mod")
+	script, reason, err := installWine(ctx, r)
+	if err == nil && reason == "" {
+		err = r.goTest(ctx, clusterDir, append(platform{"windows", "amd64"}.env(), "GOWORK=off"), "-exec", "'"+script+"' exec", "./joined")
+	} else if err == nil {
+		r.skip("the paths that the kubelet joins, under Wine", reason)
+	}
+	return errors.Join(err, r.tidy(ctx, clusterDir, "go.mod"))
 }
 
 // realCluster vets and tests the packages that run Kubernetes over simulated nodes.
