@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/klog/v2"
 
 	"example.com/csi-driver/driver"
@@ -41,6 +43,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	name := flags.String("driver-name", driver.Name, "name by which Kubernetes knows the driver")
 	nodeID := flags.String("node-id", "", "name of this node in the storage system")
 	hostProcess := flags.Bool("host-process", false, "work in process, as in a HostProcess container, and not through CSI Proxy")
+	stopOther := flags.Bool("stop", false, "stop the driver at -endpoint, and wait for its running calls: the preStop hook of a HostProcess pod")
 	wait := flags.Duration("wait", 30*time.Second, "how long to wait for CSI Proxy to start")
 	timeout := flags.Duration("timeout", driver.DefaultTimeout, "time limit of calls without an earlier deadline")
 	switch err := flags.Parse(args); {
@@ -48,6 +51,13 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 		return 0
 	case err != nil:
 		return 2
+	}
+	if *stopOther && *endpoint != "" {
+		if err := stopDriver(ctx, *endpoint); err != nil {
+			fmt.Fprintf(stderr, "csi-driver: stop the driver at %s: %v\n", *endpoint, err)
+			return 1
+		}
+		return 0
 	}
 	if *endpoint == "" || *nodeID == "" || flags.NArg() > 0 {
 		fmt.Fprintln(stderr, "csi-driver: want -endpoint and -node-id, and no arguments")
@@ -74,6 +84,20 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	}
 	klog.InfoS("Stopped")
 	return 0
+}
+
+// stopDriver stops the driver of another process.
+func stopDriver(ctx context.Context, endpoint string) error {
+	target := strings.TrimPrefix(endpoint, "tcp://")
+	if path, ok := strings.CutPrefix(endpoint, "unix://"); ok {
+		target = "unix:" + path
+	}
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return driver.Stop(ctx, conn)
 }
 
 // connect reaches the node in one of two ways. It is all that depends on the mode.

@@ -74,6 +74,15 @@ func TestPodsOfTheManifests(t *testing.T) {
 				t.Errorf("%s: %s: HostProcess is %t and hostNetwork %t; a HostProcess pod needs the node's network, and others cannot have it on Windows", name, set.Name, host, pod.HostNetwork)
 			}
 			for _, c := range pod.Containers {
+				// The runtime ends the programs of a HostProcess container 5 s after their signal.
+				if works := len(c.Command) > 0 && strings.HasPrefix(c.Command[0], "%CONTAINER_SANDBOX_MOUNT_POINT%"); host && works {
+					if c.Lifecycle == nil || c.Lifecycle.PreStop == nil || c.Lifecycle.PreStop.Exec == nil || !strings.HasPrefix(c.Lifecycle.PreStop.Exec.Command[0], "%CONTAINER_SANDBOX_MOUNT_POINT%") {
+						t.Errorf("%s: %s: container %s has no preStop hook that waits for its calls", name, set.Name, c.Name)
+					}
+					if g := pod.TerminationGracePeriodSeconds; g == nil || *g < 75 {
+						t.Errorf("%s: %s: the grace period is too short for calls of a minute", name, set.Name)
+					}
+				}
 				mounts := map[string]bool{}
 				for _, m := range c.VolumeMounts {
 					mounts[m.Name] = true

@@ -73,6 +73,8 @@ type Driver struct {
 
 	config Config
 
+	running sync.RWMutex // read-locked by each call
+
 	mu   sync.Mutex
 	busy map[string]bool // volumes with a running call
 }
@@ -91,7 +93,7 @@ func New(config Config) *Driver {
 	return &Driver{config: config, busy: map[string]bool{}}
 }
 
-// Serve serves CSI until ctx ends, and then lets running calls finish.
+// Serve serves CSI until ctx ends or [Stop] is called, and then lets running calls finish.
 func (d *Driver) Serve(ctx context.Context, l net.Listener) error {
 	s := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
 	csi.RegisterIdentityServer(s, d)
@@ -101,6 +103,7 @@ func (d *Driver) Serve(ctx context.Context, l net.Listener) error {
 	if d.config.Storage != nil {
 		csi.RegisterControllerServer(s, d)
 	}
+	d.registerStop(s, s.GracefulStop)
 	stop := context.AfterFunc(ctx, s.GracefulStop)
 	defer stop()
 	return s.Serve(l)
@@ -109,6 +112,8 @@ func (d *Driver) Serve(ctx context.Context, l net.Listener) error {
 // intercept gives a call its time limit, turns its error into a status and logs it.
 // It never logs a request, because requests have secrets.
 func (d *Driver) intercept(ctx context.Context, in any, info *grpc.UnaryServerInfo, call grpc.UnaryHandler) (any, error) {
+	d.running.RLock()
+	defer d.running.RUnlock()
 	ctx, cancel := context.WithTimeout(ctx, d.config.Timeout)
 	defer cancel()
 	log := d.config.Log.WithValues("method", path.Base(info.FullMethod))
