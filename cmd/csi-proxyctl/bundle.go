@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,10 +31,6 @@ const (
 	logFiles    = 10
 )
 
-// bundleLimit is the time limit for each answer, unless --timeout is given: people make a
-// bundle when something hangs, and it makes many queries.
-const bundleLimit = 10 * time.Second
-
 func (a *app) bundleCommand() *cobra.Command {
 	b := &bundle{}
 	c := &cobra.Command{
@@ -46,7 +43,7 @@ node. What cannot be read is missing, and contents.txt in the file says so.
 
 It has no passwords and no CHAP secrets, which csi-proxy writes nowhere. It has paths of
 the node, names of servers, shares, accounts and targets, and serial numbers: read it
-before you send it. Where csi-proxy hangs, it waits 10 s for each answer, or --timeout.
+before you send it. Where csi-proxy hangs, it takes 10 s, or --timeout for each answer.
 
 The log files and the address of the metrics are those on the command line of the Windows
 service that runs csi-proxy. --log and --metrics name others.`,
@@ -116,33 +113,48 @@ func (a *app) writeBundle(ctx context.Context, file string, b *bundle) error {
 }
 
 func (a *app) fillBundle(ctx context.Context, b *bundle) error {
-	for _, part := range []struct{ name, what, args string }{
-		{"versions.json", "the versions that are served", "versions"},
-		{"doctor.json", "what doctor finds", "doctor"},
-		{"calls.json", "the calls in flight", "calls"},
-		{"failures.json", "the last calls that failed, with what of Windows failed in them", "calls --failed"},
-		{"disks.json", "the disks", "disk list"},
-		{"volumes.json", "the volumes", "volume list"},
-		{"smb.json", "the SMB mappings and the links that use them", "smb list"},
-		{"iscsi-portals.json", "the iSCSI portals", "iscsi portals"},
-		{"services.json", "the services that volumes need", "system service MSiSCSI LanmanWorkstation kubelet"},
-	} {
-		var out, notes bytes.Buffer
-		args := append(strings.Fields(part.args), "--output=json", "--timeout="+a.bundleLimit().String())
-		run(ctx, args, strings.NewReader(""), &out, &notes)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := b.add(part.name, part.what, out.Bytes()); err != nil {
+	parts := []struct {
+		name, what, args string
+		out, notes       bytes.Buffer
+	}{
+		{name: "versions.json", what: "the versions that are served", args: "versions"},
+		{name: "doctor.json", what: "what doctor finds", args: "doctor"},
+		{name: "calls.json", what: "the calls in flight", args: "calls"},
+		{name: "failures.json", what: "the last calls that failed, with what of Windows failed in them", args: "calls --failed"},
+		{name: "disks.json", what: "the disks", args: "disk list"},
+		{name: "volumes.json", what: "the volumes", args: "volume list"},
+		{name: "smb.json", what: "the SMB mappings and the links that use them", args: "smb list"},
+		{name: "iscsi-portals.json", what: "the iSCSI portals", args: "iscsi portals"},
+		{name: "services.json", what: "the services that volumes need", args: "system service MSiSCSI LanmanWorkstation kubelet"},
+	}
+	var node *admin.DescribeResponse
+	var unknown error
+	var group sync.WaitGroup // what hangs delays nothing else
+	for i := range parts {
+		group.Go(func() {
+			args := append(strings.Fields(parts[i].args), "--output=json")
+			if a.timeoutSet() {
+				args = append(args, "--timeout="+a.timeout.String())
+			}
+			run(ctx, args, strings.NewReader(""), &parts[i].out, &parts[i].notes)
+		})
+	}
+	group.Go(func() { node, unknown = a.describe(ctx, &admin.DescribeRequest{Links: true, Sessions: true}) })
+	group.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for i := range parts {
+		if err := b.add(parts[i].name, parts[i].what, parts[i].out.Bytes()); err != nil {
 			return err
 		}
-		if notes.Len() > 0 {
-			if err := b.add(strings.TrimSuffix(part.name, ".json")+".stderr.txt", "what the command printed to standard error", notes.Bytes()); err != nil {
+		if parts[i].notes.Len() > 0 {
+			if err := b.add(strings.TrimSuffix(parts[i].name, ".json")+".stderr.txt", "what the command printed to standard error", parts[i].notes.Bytes()); err != nil {
 				return err
 			}
 		}
 	}
-	if err := a.addNode(ctx, b); err != nil {
+	if err := b.addNode(node, unknown); err != nil {
 		return err
 	}
 	if err := b.addLogs(); err != nil {
@@ -156,23 +168,13 @@ func (a *app) fillBundle(ctx context.Context, b *bundle) error {
 
 // addNode adds what csi-proxy knows of the node: also how disks, volumes, links and iSCSI sessions
 // belong together.
-func (a *app) addNode(ctx context.Context, b *bundle) error {
+func (b *bundle) addNode(node *admin.DescribeResponse, unknown error) error {
 	const name, what = "node.json", "disks, partitions, volumes, links and iSCSI sessions"
-	limited, cancel := a.withShortLimit(ctx, bundleLimit)
-	defer cancel()
-	node, err := a.describe(limited, &admin.DescribeRequest{Links: true, Sessions: true})
-	if err != nil {
-		return cmp.Or(ctx.Err(), b.without(name, what+": "+brief(err)))
+	if unknown != nil {
+		return b.without(name, what+": "+brief(unknown))
 	}
 	text, err := protojson.MarshalOptions{Multiline: true, EmitDefaultValues: true}.Marshal(node)
 	return cmp.Or(err, b.add(name, what, text))
-}
-
-func (a *app) bundleLimit() time.Duration {
-	if a.timeoutSet() {
-		return a.timeout
-	}
-	return bundleLimit
 }
 
 // add adds a file. An empty one is left out, and reported as missing.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"testing"
-	"time"
 )
 
 func TestLogNames(t *testing.T) {
@@ -28,17 +27,5 @@ func TestLogNames(t *testing.T) {
 		if got := logInDirectory.MatchString(name); got != want {
 			t.Errorf("-log_dir: %s is taken: %t, want %t", name, got, want)
 		}
-	}
-}
-
-func TestBundleLimit(t *testing.T) {
-	given := false
-	a := &app{timeout: time.Minute, timeoutSet: func() bool { return given }}
-	if got := a.bundleLimit(); got != 10*time.Second {
-		t.Errorf("without --timeout: %v, want 10s", got)
-	}
-	given = true
-	if got := a.bundleLimit(); got != time.Minute {
-		t.Errorf("with --timeout: %v, want 1m", got)
 	}
 }

@@ -135,14 +135,24 @@ func (e failedEntry) cause() string {
 
 // inFlight returns the calls in flight, the oldest first.
 func (a *app) inFlight(ctx context.Context) ([]*admin.Call, error) {
+	ctx, cancel := a.withShortLimit(ctx, answerLimit)
+	defer cancel()
 	out, err := onAdmin(ctx, a, "calls", func(ctx context.Context, c admin.AdminClient) (*admin.ListCallsResponse, error) {
 		return c.ListCalls(ctx, &admin.ListCallsRequest{})
 	})
 	return out.GetCalls(), err
 }
 
+// othersInFlight returns the calls in flight of other processes.
+func (a *app) othersInFlight(ctx context.Context) ([]*admin.Call, error) {
+	all, err := a.inFlight(ctx)
+	return slices.DeleteFunc(all, func(c *admin.Call) bool { return c.Process == uint32(os.Getpid()) }), err
+}
+
 // lastFailed returns the last calls that failed, the last one first.
 func (a *app) lastFailed(ctx context.Context) ([]*admin.FailedCall, error) {
+	ctx, cancel := a.withShortLimit(ctx, answerLimit)
+	defer cancel()
 	out, err := onAdmin(ctx, a, "calls", func(ctx context.Context, c admin.AdminClient) (*admin.ListCallsResponse, error) {
 		return c.ListCalls(ctx, &admin.ListCallsRequest{Failed: true})
 	})

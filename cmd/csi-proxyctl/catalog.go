@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -157,6 +159,34 @@ func (a *app) withShortLimit(ctx context.Context, limit time.Duration) (context.
 		limit = a.timeout
 	}
 	return context.WithTimeout(ctx, limit)
+}
+
+// The time limits of a command that only looks, unless --timeout is given: people look when
+// something hangs.
+const (
+	lookLimit     = 10 * time.Second // of all that it asks
+	answerLimit   = 3 * time.Second  // of an answer that is usually fast
+	describeLimit = 8 * time.Second  // of a description, in which a device may take five seconds
+)
+
+// bounded makes a command that only looks end within lookLimit.
+func (a *app) bounded(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		if a.timeoutSet() {
+			return run(c, args)
+		}
+		a.timeout = lookLimit
+		whole := c.Context()
+		ctx, cancel := context.WithTimeout(whole, lookLimit)
+		defer cancel()
+		c.SetContext(ctx)
+		defer c.SetContext(whole)
+		err := run(c, args)
+		if errors.Is(err, context.DeadlineExceeded) && statusIn(err) == nil && whole.Err() == nil {
+			return &failure{err: &hinted{fmt.Errorf("csi-proxy did not answer within %v", lookLimit), "csi-proxyctl doctor says what does not answer; --timeout waits longer"}}
+		}
+		return err
+	}
 }
 
 // limited returns ctx with the time limit for a response.

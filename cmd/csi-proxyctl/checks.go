@@ -106,6 +106,10 @@ func allSilent(node *admin.DescribeResponse) bool {
 // inUse are the errors of Windows for something that a program has open.
 var inUse = []string{"being used by another process", "The requested resource is in use", "locked a portion of the file", "in use by an active process"}
 
+// heldRemedy is what to do about something that a program has open.
+const heldRemedy = "end the programs that have it open: the pod's containers, or a shell or service on the node; handle.exe of Sysinternals and the Resource Monitor show which; " +
+	`exclude C:\var\lib\kubelet from virus scanners. The kubelet tries again; if nothing has it open, kubectl drain and restart the node`
+
 // heldTrouble says that a call could not undo something because a program uses it, and what to
 // do; or "". links are where the pods' links lead.
 func heldTrouble(f *admin.FailedCall, links []*admin.Way) (cause, remedy string) {
@@ -120,8 +124,7 @@ func heldTrouble(f *admin.FailedCall, links []*admin.Way) (cause, remedy string)
 			}
 		}
 	}
-	remedy = "end the programs that have it open: the pod's containers, or a shell or service on the node; handle.exe of Sysinternals and the Resource Monitor show which; " +
-		`exclude C:\var\lib\kubelet from virus scanners. The kubelet tries again; if nothing has it open, kubectl drain and restart the node`
+	remedy = heldRemedy
 	if len(pods) > 0 {
 		remedy = fmt.Sprintf("delete the pods that still link to it: %s; then ", strings.Join(pods, ", ")) + remedy
 	}

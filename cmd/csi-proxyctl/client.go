@@ -32,7 +32,7 @@ func onAPI[C io.Closer](ctx context.Context, a *app, api string, connect func() 
 // answer makes one call of a client, with its own time limit: in a list, a call that hangs does
 // not delay the others.
 func answer[In, Out any](ctx context.Context, a *app, call func(context.Context, In, ...grpc.CallOption) (Out, error), in In) (Out, error) {
-	ctx, cancel := a.limited(ctx)
+	ctx, cancel := a.withShortLimit(ctx, answerLimit)
 	defer cancel()
 	return call(ctx, in)
 }

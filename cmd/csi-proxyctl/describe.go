@@ -24,7 +24,7 @@ func (a *app) describe(ctx context.Context, in *admin.DescribeRequest) (*admin.D
 		return nil, err
 	}
 	defer conn.Close()
-	ctx, cancel := a.limited(ctx)
+	ctx, cancel := a.withShortLimit(ctx, describeLimit)
 	defer cancel()
 	out, err := admin.NewAdminClient(conn).Describe(ctx, in)
 	switch {

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	v1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
@@ -243,6 +245,10 @@ func (a *app) askDisks(ctx context.Context, only map[uint32]bool) ([]askedDisk, 
 		var stats *v1.GetDiskStatsResponse
 		if stats, d.size = answer(ctx, a, client.GetDiskStats, &v1.GetDiskStatsRequest{DiskNumber: d.Number}); d.size == nil {
 			d.SizeBytes = &stats.TotalBytes
+		}
+		if d.size != nil && status.Code(d.size) == codes.DeadlineExceeded {
+			d.state = d.size // it would not answer either
+			return
 		}
 		var state *v1.GetDiskStateResponse
 		if state, d.state = answer(ctx, a, client.GetDiskState, &v1.GetDiskStateRequest{DiskNumber: d.Number}); d.state == nil {

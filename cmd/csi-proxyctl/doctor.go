@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
@@ -106,10 +107,7 @@ because it could not be checked, and 0 otherwise.`,
 
 // examine makes all checks and prints their findings.
 func (a *app) examine(ctx context.Context, kubelet string) error {
-	var probes []probed
-	for _, svc := range catalog() {
-		probes = append(probes, a.probe(ctx, svc))
-	}
+	probes := a.probes(ctx)
 	var paths, servedAt []string
 	for _, p := range probes {
 		if p.state != absent {
@@ -121,7 +119,13 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 	}
 	found := examinePipes(probes, version, ownersOf(servedAt, pipes.ServerOf))
 	if slices.ContainsFunc(probes, func(p probed) bool { return p.state == served }) {
-		found = slices.Concat(found, examineBuilds(probes, version), a.examineKubelet(ctx, kubelet), a.examineNode(ctx), a.examineISCSI(ctx))
+		var ofKubelet, ofNode, ofISCSI []finding
+		var group sync.WaitGroup
+		group.Go(func() { ofKubelet = a.examineKubelet(ctx, kubelet) })
+		group.Go(func() { ofNode = a.examineNode(ctx) })
+		group.Go(func() { ofISCSI = a.examineISCSI(ctx) })
+		group.Wait()
+		found = slices.Concat(found, examineBuilds(probes, version), ofKubelet, ofNode, ofISCSI)
 	}
 	found = slices.Concat(found, a.examineServices(paths), examineWindows())
 	found = grouped(found)
@@ -210,6 +214,9 @@ func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 	case len(by[absent]) + left:
 		return []finding{{resultProblem, "pipes", "csi-proxy was killed: " + plural(left, "its socket is left, and does not answer", "all its %d sockets are left, and none answers"), start}}
 	}
+	if silent(pipes) {
+		return []finding{{resultProblem, "pipes", noAnswer, "look at its log, and restart it: " + restart(runtime.GOOS) + "; a format that runs in it is cut off"}}
+	}
 	found := []finding{}
 	if n := len(by[served]); n > 0 {
 		found = append(found, finding{resultOK, "pipes", fmt.Sprintf("%d of %d versions of the API are served", n, len(pipes)), ""})
@@ -244,6 +251,15 @@ func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 		found = append(found, finding{resultProblem, "pipes", strings.Join(same[detail], ", ") + ": " + detail, "check the log of csi-proxy, and restart it if it hangs"})
 	}
 	return found
+}
+
+// restart returns how to restart csi-proxy.
+func restart(system string) string {
+	if system == "windows" {
+		service, _ := serviceName() // examineServices reports the error
+		return "Restart-Service " + quoted(service)
+	}
+	return "end the process csi-proxy-sim, and start it again"
 }
 
 // startHint says how to start csi-proxy on a system, and where to find why it has ended. logs are
@@ -296,7 +312,7 @@ func (a *app) examineKubelet(ctx context.Context, dir string) []finding {
 		return checkFailed(check, &failure{err: err})
 	}
 	defer client.Close()
-	ctx, cancel := a.limited(ctx)
+	ctx, cancel := a.withShortLimit(ctx, answerLimit)
 	defer cancel()
 	out, err := client.PathExists(ctx, &filesystemv1.PathExistsRequest{Path: dir})
 	switch {

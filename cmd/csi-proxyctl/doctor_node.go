@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
@@ -31,39 +32,31 @@ const (
 // examineNode checks disks, volumes, links and calls, from a single description by csi-proxy.
 // Without the pipe of administrators, it makes the checks that are possible.
 func (a *app) examineNode(ctx context.Context) []finding {
-	flying, err := a.inFlight(ctx)
+	l := a.look(ctx, &admin.DescribeRequest{Links: true, Sessions: true})
+	flying, node := l.calls, l.node
 	found := examineCalls(flying)
-	if err != nil {
-		found = checkFailed("calls", err)
+	if l.callsErr != nil {
+		found = checkFailed("calls", l.callsErr)
 	}
-	node, err := a.describe(ctx, &admin.DescribeRequest{Links: true, Sessions: true})
 	switch {
-	case err != nil && statusIn(err) != nil:
-		return append(checkFailed("disks", err), found...)
-	case err != nil:
-		text, _ := explain(err)
+	case statusIn(l.nodeErr) != nil:
+		return append(checkFailed("disks", l.nodeErr), found...)
+	case l.nodeErr != nil:
+		text, _ := explain(l.nodeErr)
 		return append(a.examineDisksOnly(ctx), finding{resultNote, "volumes", "volumes, links, calls, SMB mappings and iSCSI sessions were not checked: " + text,
 			"use the csi-proxy of the same release as csi-proxyctl, without -admin-pipe=false, as an administrator"})
 	}
-	// The names of the disks are an answer of the API, which may be what hangs.
-	limited, cancel := a.withShortLimit(ctx, probeLimit)
-	defer cancel()
-	var ids *diskv1.ListDiskIDsResponse
-	err = onAPI(limited, a, "disk/v1", disk.NewClient, "ListDiskIDs", func(ctx context.Context, c *disk.Client) (err error) {
-		ids, err = c.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
-		return err
-	})
-	if err != nil {
-		a.note("serial numbers of disks are unknown: %s", brief(err))
+	if l.idsErr != nil {
+		a.note("serial numbers of disks are unknown: %s", brief(l.idsErr))
 	}
 	serials := map[uint32]string{}
-	for n, id := range ids.GetDiskIDs() {
+	for n, id := range l.ids {
 		serials[n] = id.SerialNumber
 	}
-	last, err := a.lastFailed(ctx)
-	if err != nil {
-		found = append(found, checkFailed("calls", err)...)
+	if l.failedErr != nil {
+		found = append(found, checkFailed("calls", l.failedErr)...)
 	}
+	last := l.failed
 	found = append(found, examineFailed(recent(node, flying, last), node.Links)...)
 	disks := examineDisks(node, serials)
 	disks = append(disks, a.examineContent(ctx, node, serials, flying)...)
@@ -85,6 +78,37 @@ func (a *app) examineNode(ctx context.Context) []finding {
 	}
 	broken := slices.ContainsFunc(links, func(f finding) bool { return f.Result == resultProblem })
 	return slices.Concat(disks, volumes, links, found, a.examineMappings(ctx), examineTargets(node, broken), examineDirs(node))
+}
+
+// look is what doctor and why ask csi-proxy for, side by side.
+type look struct {
+	node   *admin.DescribeResponse
+	ids    map[uint32]*diskv1.DiskIDs // an answer of the API, which may be what hangs
+	calls  []*admin.Call
+	failed []*admin.FailedCall
+
+	nodeErr, idsErr, callsErr, failedErr error
+}
+
+func (a *app) look(ctx context.Context, in *admin.DescribeRequest) (l look) {
+	if l.calls, l.callsErr = a.othersInFlight(ctx); statusIn(l.callsErr) != nil { // nothing else would answer
+		l.nodeErr = l.callsErr
+		return l
+	}
+	var group sync.WaitGroup
+	group.Go(func() { l.node, l.nodeErr = a.describe(ctx, in) })
+	group.Go(func() { l.failed, l.failedErr = a.lastFailed(ctx) })
+	group.Go(func() {
+		ctx, cancel := a.withShortLimit(ctx, answerLimit)
+		defer cancel()
+		l.idsErr = onAPI(ctx, a, "disk/v1", disk.NewClient, "ListDiskIDs", func(ctx context.Context, c *disk.Client) error {
+			out, err := c.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
+			l.ids = out.GetDiskIDs()
+			return err
+		})
+	})
+	group.Wait()
+	return l
 }
 
 // examineDirs finds working directories that let requests reach too much, or nothing.
@@ -134,8 +158,8 @@ func examineDisks(node *admin.DescribeResponse, serials map[uint32]string) []fin
 func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, serials map[uint32]string, flying []*admin.Call) []finding {
 	ctx, cancel := a.withShortLimit(ctx, openLimit)
 	defer cancel()
-	var found []finding
-	looked, left := 0, 0
+	var blank []*admin.Disk
+	volumesOn := map[uint32]bool{}
 	for _, d := range node.Disks {
 		used, hasVolumes := false, false
 		matches := []func(field) bool{onDisk(d.Number)}
@@ -153,19 +177,22 @@ func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, 
 		if d.Error != "" || !d.Online || used || busy {
 			continue
 		}
-		if looked++; looked > mostLooked {
-			left++
-			continue
-		}
+		blank, volumesOn[d.Number] = append(blank, d), hasVolumes
+	}
+	looked := blank[:min(len(blank), mostLooked)]
+	on := make([][]finding, len(looked))
+	admin.EachDevice(len(looked), func(i int) {
+		d := looked[i]
+		name := nameOfDisk(d.Number, serials)
 		content, err := a.inspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: d.Number, ContentOnly: true})
 		if err != nil {
-			found = append(found, finding{resultUnknown, "disks", fmt.Sprintf("the content of %s is not known: %s", nameOfDisk(d.Number, serials), brief(err)), "csi-proxyctl calls --failed -o yaml shows which calls of Windows failed"})
-			continue
+			on[i] = []finding{{resultUnknown, "disks", fmt.Sprintf("the content of %s is not known: %s", name, brief(err)), "csi-proxyctl calls --failed -o yaml shows which calls of Windows failed"}}
+		} else if cause, remedy := foreignTrouble(d, volumesOn[d.Number], content, name); cause != "" {
+			on[i] = []finding{{resultProblem, "disks", cause, remedy}}
 		}
-		if cause, remedy := foreignTrouble(d, hasVolumes, content, nameOfDisk(d.Number, serials)); cause != "" {
-			found = append(found, finding{resultProblem, "disks", cause, remedy})
-		}
-	}
+	})
+	found := slices.Concat(on...)
+	left := len(blank) - len(looked)
 	if left > 0 {
 		found = append(found, finding{resultNote, "disks", plural(left, "the content of 1 more disk without a volume was not looked at", "the content of %d more disks without a volume was not looked at"), "csi-proxyctl why NUMBER looks at one disk"})
 	}

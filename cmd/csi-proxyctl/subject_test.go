@@ -1,6 +1,13 @@
 package main
 
-import "testing"
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
 
 func TestSubjectOf(t *testing.T) {
 	const id = `\\?\Volume{12345678-90ab-4cde-8f01-234567890abc}\`
@@ -32,4 +39,85 @@ func TestSubjectOf(t *testing.T) {
 			t.Errorf("subjectOf(%s) = %+v, want %+v", text, got, want)
 		}
 	}
+}
+
+// What the kubelet, drivers and the container runtime print, with every level of quoting.
+func TestEvents(t *testing.T) {
+	n := 0
+	for s, want := range events(t) {
+		n++
+		if got := inWords(subjectOf(s.text)); got != s.subject {
+			t.Errorf("%s:\n got %s\nwant %s", s.text, got, want)
+		}
+		if key, result, cause, command := causeIn(s.text); cmp.Or(key, "-") != s.cause || (key != "") != (result != "" && cause != "" && command != "") {
+			t.Errorf("%s: the cause %q, want %q", s.text, key, s.cause)
+		}
+	}
+	if n < 60 {
+		t.Errorf("%d texts, want 60", n)
+	}
+}
+
+type event struct{ subject, cause, text string }
+
+func events(t testing.TB) func(func(event, string) bool) {
+	file, err := os.ReadFile("testdata/events.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(yield func(event, string) bool) {
+		for line := range strings.Lines(string(file)) {
+			f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
+			if !strings.HasPrefix(line, "#") && !yield(event{f[0], f[1], f[2]}, f[0]) {
+				return
+			}
+		}
+	}
+}
+
+func inWords(s subject) string {
+	switch {
+	case s.kind == aPath:
+		return "path " + s.text
+	case s.kind == aVolume:
+		return "volume " + s.text
+	case s.kind == aDisk:
+		return fmt.Sprintf("disk %d", s.disk)
+	case s.kind == aPipe:
+		return "pipe " + s.text
+	case strings.Contains(s.text, ": "):
+		return "none"
+	}
+	return "name " + s.text
+}
+
+// No text makes it name a subject that does not stand in it.
+func FuzzSubjectOf(f *testing.F) {
+	for e := range events(f) {
+		f.Add(e.text)
+	}
+	f.Add(`\\\\nas\\data`)
+	same := func(text string) string {
+		return strings.ToLower(regexp.MustCompile(`[\\/]+`).ReplaceAllString(text, `\`))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s := subjectOf(text)
+		found := same(s.text)
+		switch s.kind {
+		case aDisk:
+			found = fmt.Sprint(s.disk)
+			text = strings.ReplaceAll(text, "0", "") // leading zeros
+			found = strings.ReplaceAll(found, "0", "")
+		case aPipe:
+			if apiName.MatchString(strings.TrimSpace(text)) {
+				found = strings.Replace(strings.TrimPrefix(found, "csi-proxy-"), "-", `\`, 1)
+			}
+		case aVolume:
+			found = strings.Trim(strings.TrimPrefix(found, `\?\`), `\`)
+		}
+		if !strings.Contains(same(text), found) {
+			t.Errorf("%q: %q is not in it", text, found)
+		}
+		causeIn(text)
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -40,14 +41,17 @@ It fails if none is served, so it can be used as a probe.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var entries []versionEntry
 			var rows [][]string
-			for _, svc := range catalog() {
-				p := a.probe(c.Context(), svc)
-				e := versionEntry{svc.group, svc.version.String(), p.state == served, p.server, p.detail}
+			pipes := a.probes(c.Context())
+			for _, p := range pipes {
+				e := versionEntry{p.group, p.version.String(), p.state == served, p.server, p.detail}
 				entries = append(entries, e)
 				rows = append(rows, []string{e.Group, e.Version, yesNo(e.Served), cmp.Or(e.Detail, e.Server)})
 			}
 			if err := a.print(entries, "GROUP VERSION SERVED DETAIL", rows); err != nil {
 				return err
+			}
+			if silent(pipes) {
+				return &failure{err: &hinted{errors.New(noAnswer), "csi-proxyctl doctor says what to do"}}
 			}
 			if !slices.ContainsFunc(entries, func(e versionEntry) bool { return e.Served }) {
 				return &failure{err: &hinted{errors.New("no version is served"), "csi-proxyctl doctor shows the reason"}}
@@ -78,11 +82,12 @@ type probed struct {
 	server string // the build that serves it, if known
 	detail string // additional information
 
+	late    bool // it did not answer in time
 	refuses bool // it has too many callers, and refuses newcomers
 }
 
 // probeLimit is the time limit for a health check, unless --timeout is given.
-const probeLimit = 5 * time.Second
+const probeLimit = 4 * time.Second
 
 // awaitInterval is the time between two attempts of await.
 const awaitInterval = 50 * time.Millisecond
@@ -115,7 +120,7 @@ func (a *app) probe(ctx context.Context, svc api) probed {
 	case status.Code(err) == codes.Unimplemented:
 		p.detail = "a server without a health service"
 	case err != nil:
-		p.state, p.detail = unhealthy, status.Convert(err).Message()
+		p.state, p.detail, p.late = unhealthy, status.Convert(err).Message(), status.Code(err) == codes.DeadlineExceeded
 	case answer.Status != grpc_health_v1.HealthCheckResponse_SERVING:
 		p.state, p.detail = unhealthy, answer.Status.String()
 	}
@@ -127,6 +132,34 @@ func (a *app) probe(ctx context.Context, svc api) probed {
 	}
 	return p
 }
+
+// probes checks all APIs, side by side.
+func (a *app) probes(ctx context.Context) []probed {
+	all := catalog()
+	found := make([]probed, len(all))
+	var group sync.WaitGroup
+	for i, svc := range all {
+		group.Go(func() { found[i] = a.probe(ctx, svc) })
+	}
+	group.Wait()
+	return found
+}
+
+// silent reports whether csi-proxy has pipes, and none of them answers.
+func silent(pipes []probed) bool {
+	mute := 0
+	for _, p := range pipes {
+		if p.late {
+			mute++
+		} else if p.state != absent {
+			return false
+		}
+	}
+	return mute > 0
+}
+
+// noAnswer says that silent is true.
+const noAnswer = "csi-proxy does not answer: its process exists, and none of its pipes responds"
 
 // await waits until csi-proxy responds on a pipe. Then all its pipes exist.
 func (a *app) await(ctx context.Context) error {

@@ -12,7 +12,7 @@ import (
 
 // watchable adds the flags --watch and --interval to a command that changes nothing.
 func (a *app) watchable(c *cobra.Command) *cobra.Command {
-	show := c.RunE
+	show := a.bounded(c.RunE)
 	watch, interval := false, 2*time.Second
 	c.Flags().BoolVarP(&watch, "watch", "w", watch, "repeat until Ctrl-C, and print the result when it changes")
 	c.Flags().DurationVar(&interval, "interval", interval, "with --watch, the time between repetitions")

@@ -18,7 +18,6 @@ import (
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	filesystemv1 "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
-	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
@@ -74,7 +73,7 @@ type explanation struct {
 
 // whyStep is something on the way from the path to the disk.
 type whyStep struct {
-	Kind string `json:"kind"` // path, volume, users, disk, call, failed, share, target or pipe
+	Kind string `json:"kind"` // path, volume, users, disk, call, failed, share, target, pipe or text
 	What string `json:"what"`
 }
 
@@ -174,6 +173,10 @@ func (a *app) why(ctx context.Context, text string) (explanation, error) {
 	}
 	q.blameQuoted()
 	q.blameHeld(ctx)
+	if _, result, cause, command := causeIn(text); cause != "" {
+		q.step("text", "%s", cause)
+		q.conclude(result, cause, command)
+	}
 	return q.explanation, nil
 }
 
@@ -200,11 +203,17 @@ func (q *inquiry) otherVolumes(ctx context.Context) {
 	}
 }
 
-func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err error) {
+func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) error {
 	in.Sessions = true
-	if q.node, err = q.a.describe(ctx, in); err != nil {
+	l := q.a.look(ctx, in)
+	if err := cmp.Or(l.nodeErr, l.callsErr, l.failedErr); err != nil {
 		return err
 	}
+	if l.idsErr != nil {
+		q.a.note("serial numbers of disks are unknown: %s", brief(l.idsErr))
+	}
+	q.node, q.ids, q.calls = l.node, l.ids, l.calls
+	q.failed = recent(q.node, q.calls, l.failed)
 	if in.Name != "" && q.unmade == "" && q.others == nil {
 		q.others = q.node.OtherPaths
 	}
@@ -217,23 +226,7 @@ func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) (err 
 	} else if q.node.DisksError != "" {
 		q.step("disk", "a disk is not listed: %s", q.node.DisksError)
 	}
-	// The names of the disks are an answer of the API, which may be what hangs.
-	limited, cancel := q.a.withShortLimit(ctx, probeLimit)
-	defer cancel()
-	failed := onAPI(limited, q.a, "disk/v1", disk.NewClient, "ListDiskIDs", func(ctx context.Context, c *disk.Client) error {
-		out, err := c.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
-		q.ids = out.GetDiskIDs()
-		return err
-	})
-	if failed != nil {
-		q.a.note("serial numbers of disks are unknown: %s", brief(failed))
-	}
-	if q.calls, err = q.a.inFlight(ctx); err != nil {
-		return err
-	}
-	last, err := q.a.lastFailed(ctx)
-	q.failed = recent(q.node, q.calls, last)
-	return err
+	return nil
 }
 
 // hangs is the age from which a call in flight explains why something is not done.
@@ -337,10 +330,7 @@ func fieldsOf(target string) (all []field) {
 
 // notServed reports whether csi-proxy does not serve its pipes, and then says so.
 func (q *inquiry) notServed(ctx context.Context) bool {
-	var pipes []probed
-	for _, svc := range catalog() {
-		pipes = append(pipes, q.a.probe(ctx, svc))
-	}
+	pipes := q.a.probes(ctx)
 	if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served }) {
 		return false
 	}
@@ -450,7 +440,10 @@ func (q *inquiry) unknown(name string, at []string) {
 	if question := didYouMeanName(name, at); question != "" {
 		cause += " (" + question + ")"
 	}
-	if q.text == name {
+	if strings.TrimSpace(q.text) == name {
+		if strings.Contains(name, ": ") {
+			cause, remedy = "the text names no path, volume, pod, disk, share or pipe", "give the name of the persistent volume, which kubectl get pvc shows as VOLUME, or a path"
+		}
 		q.conclude(resultUnknown, cause, remedy)
 		return
 	}
@@ -1075,15 +1068,15 @@ func (q *inquiry) pipe(ctx context.Context, name string) {
 	switch p.state {
 	case served:
 		q.step("pipe", "%s is served by %s", shownPath(name), cmp.Or(p.server, "a csi-proxy of unknown version"))
-		if calls, err := q.a.inFlight(ctx); err == nil {
+		if calls, err := q.a.othersInFlight(ctx); err == nil {
 			q.examined(examineCalls(slices.DeleteFunc(calls, func(c *admin.Call) bool { return c.Pipe != name })))
 		}
 		q.conclude(resultOK, svc.String()+" is served on this node",
 			"if a pod cannot open the pipe: it must mount it, and be restarted if it was started before csi-proxy")
 	case absent:
 		var servedAt []string
-		for _, other := range catalog() {
-			if q.a.probe(ctx, other).state == served {
+		for _, other := range q.a.probes(ctx) {
+			if other.state == served {
 				servedAt = append(servedAt, other.pipe())
 			}
 		}

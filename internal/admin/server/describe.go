@@ -44,25 +44,32 @@ func (s *Server) Describe(ctx context.Context, in *admin.DescribeRequest) (*admi
 			out.OtherPaths = found[1:]
 		}
 	}
+	var way, sessions error
+	var group sync.WaitGroup
 	if path != "" {
-		var err error
-		if out.Way, err = ask(ctx, &s.questions, "path "+path, func(ctx context.Context) (*admin.Way, error) { return follow(ctx, n, path, smbapi.On(n).Mappings) }); errors.Is(err, hosterr.ErrUnavailable) {
-			out.Way = &admin.Way{Path: path, Location: path, Error: err.Error()}
-		} else if err != nil {
-			return nil, err
-		}
+		group.Go(func() {
+			out.Way, way = ask(ctx, &s.questions, "path "+path, func(ctx context.Context) (*admin.Way, error) { return follow(ctx, n, path, smbapi.On(n).Mappings) })
+			if errors.Is(way, hosterr.ErrUnavailable) {
+				out.Way, way = &admin.Way{Path: path, Location: path, Error: way.Error()}, nil
+			}
+		})
 	}
 	if in.Links {
-		out.Links, links = s.links(ctx, n)
+		group.Go(func() { out.Links, links = s.links(ctx, n) })
 	}
-	out.Disks, disks = s.describeDisks(ctx, n)
-	out.Volumes, volumes = s.describeVolumes(ctx, n)
-	s.addOfflineReasons(ctx, n, out.Disks)
+	group.Go(func() {
+		out.Disks, disks = s.describeDisks(ctx, n)
+		s.addOfflineReasons(ctx, n, out.Disks)
+	})
+	group.Go(func() { out.Volumes, volumes = s.describeVolumes(ctx, n) })
 	if in.Sessions {
-		var err error
-		out.Sessions, err = s.sessions(ctx, n)
-		out.SessionsError = textOf(err)
+		group.Go(func() { out.Sessions, sessions = s.sessions(ctx, n) })
 	}
+	group.Wait()
+	if way != nil {
+		return nil, way
+	}
+	out.SessionsError = textOf(sessions)
 	out.DisksError, out.VolumesError, out.LinksError = textOf(disks), textOf(volumes), textOf(links)
 	return out, ctx.Err()
 }
