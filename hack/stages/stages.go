@@ -283,10 +283,13 @@ func lintWorkflows(ctx context.Context, r *report) error {
 	return nil
 }
 
+// ownStages matches tests that the stages kill and flood run for longer.
+const ownStages = "^(TestKillUnderLoad|TestKillLosesNoLine|TestFlood|TestFloodOfOnePipeDoesNotBlockOthers)$"
+
 // unitTests runs the tests of every module. One go test has all of them, so that no CPU waits
 // for the slowest package of a module.
 func unitTests(ctx context.Context, r *report) error {
-	return r.goTest(ctx, ".", nil, append([]string{vetted}, allOf(modules[:])...)...)
+	return r.goTest(ctx, ".", nil, append([]string{vetted, "-skip", ownStages}, allOf(modules[:])...)...)
 }
 
 // waiting matches scripts of csi-proxyctl that wait for limits of five seconds, for a minute each.
