@@ -112,7 +112,7 @@ func wineTests(ctx context.Context, r *report) error {
 			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/winpath", "./pkg/simnode/...", "./pkg/remote", "./pkg/conformance"),
 		w.test(ctx, "client", nil, "./..."),
 		w.test(ctx, "cmd", nil, "./csi-proxy", "./csi-proxy-sim", "./internal/daemon", "./internal/simhost", "./internal/logs", "./internal/winsvc", "./internal/install", "./csi-proxyctl"),
-		w.test(ctx, "cmd", nil, "-run", "^Test(UnderWine|Undo)$", "./internal/verify"),
+		w.test(ctx, "cmd", nil, "-run", "^Test(UnderWine|ContainerUnderWine|Undo)$", "./internal/verify"),
 	}
 	alone := []string{"GOWORK=off"}
 	errs = append(errs, w.exampleDriver(ctx, alone))

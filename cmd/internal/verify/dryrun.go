@@ -33,11 +33,18 @@ It keeps a journal of them in %ProgramData%\csi-proxy-verify. It changes no disk
 		}
 	}
 	fmt.Fprintln(w, "\nQuestions:")
-	for _, q := range questions() {
+	for _, q := range asked(o) {
 		print(q)
+	}
+	if o.FirstContact {
+		return
 	}
 	fmt.Fprintln(w, "\nQuestions about a restart of Windows, for which -before-reboot leaves things on the machine, and -after-reboot removes them:")
 	for _, q := range rebootQuestions() {
 		print(q.question)
+	}
+	fmt.Fprintln(w, "\nQuestions that need a container, which docs/evidence/windows.md says how to ask:")
+	for _, q := range containerQuestions() {
+		print(q)
 	}
 }

@@ -47,6 +47,9 @@ func importReports(root string, files []string) error {
 		if r.Reboot {
 			name += "-reboot"
 		}
+		if r.Container {
+			name += "-container"
+		}
 		if err := os.WriteFile(filepath.Join(root, reportsDir, filepath.Base(name)+".json"), text, 0o644); err != nil {
 			return err
 		}
@@ -115,7 +118,7 @@ func withAnswers(page string, reports []report) (string, error) {
 // answers returns the table: a row for each question, a column for each report.
 func answers(reports []report) string {
 	var b strings.Builder
-	b.WriteString("\n| question | answers that the simulated node can have, the strict one first |")
+	b.WriteString("\n| question | answers that the simulated node can have, the strict one first; or what we expect, and what we would change |")
 	for _, r := range reports {
 		fmt.Fprintf(&b, " %s |", r.on())
 	}
@@ -125,6 +128,9 @@ func answers(reports []report) string {
 	b.WriteString("\n|---|---" + strings.Repeat("|---", max(1, len(reports))) + "|\n")
 	for _, q := range allQuestions() {
 		values := "any"
+		if len(q.expect) > 0 {
+			values = strings.Join(q.expect, ", or ") + "; otherwise " + q.change
+		}
 		if i := slices.IndexFunc(nodespec.Options(), func(o nodespec.Option) bool { return o.Key == q.option }); i >= 0 {
 			var names []string
 			for _, v := range nodespec.Options()[i].Values {
@@ -165,19 +171,19 @@ func (r report) operations() string {
 	return fmt.Sprintf("%d of %d operations passed, not %s", all-len(missed), all, strings.Join(missed, ", "))
 }
 
-// allQuestions are those of a run, and then those about a restart.
+// allQuestions are those of a run, then those about a restart, and those that need a container.
 func allQuestions() []question {
 	all := questions()
 	for _, q := range rebootQuestions() {
 		all = append(all, q.question)
 	}
-	return all
+	return append(all, containerQuestions()...)
 }
 
 // answer returns the answer to a question, or why there is none.
 func (r report) answer(question string) string {
 	for _, res := range r.Results {
-		if (res.Section == questionsSection || res.Section == afterSection) && res.Name == question {
+		if (res.Section == questionsSection || res.Section == afterSection || res.Section == containerSection) && res.Name == question {
 			if res.Answer != "" {
 				return "**" + res.Answer + "**"
 			}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -17,6 +18,7 @@ type options struct {
 	World           string // of the simulated node
 	OnThisNode      bool
 	MachineSettings bool
+	FirstContact    bool // only the ten questions on which most depends
 	BeforeReboot    bool
 	AfterReboot     bool
 	State           string // directory of what the next run has to find
@@ -25,12 +27,14 @@ type options struct {
 	Report          string // the report's path without its extension
 
 	// For the child, which runs one section.
-	Wine    bool // this Windows is Wine
-	Section string
-	Dir     string // directory of what it makes, on the node
-	Journal string
-	Kept    string // state file of a restart
-	Node    string // state directory of the simulated node, "" for none
+	Wine     bool // this Windows is Wine
+	Section  string
+	Question string // the only one of the section of questions
+	Limit    time.Duration
+	Dir      string // directory of what it makes, on the node
+	Journal  string
+	Kept     string // state file of a restart
+	Node     string // state directory of the simulated node, "" for none
 }
 
 // errUsage is an error in the flags, which is printed.
@@ -41,6 +45,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.SetOutput(stderr)
 	f.BoolVar(&o.Simulated, "simulated", false, "ask a simulated node instead of this machine, on any system: a rehearsal")
 	f.StringVar(&o.World, "world", "", "with -simulated: the `name` of the simulated node's world (strict, kind)")
+	f.BoolVar(&o.FirstContact, "first-contact", false, "ask the ten questions on which most depends, in at most five minutes, and print one screen")
 	f.BoolVar(&o.OnThisNode, "on-this-node", false, "run although a kubelet or a CSI Proxy runs on this machine")
 	f.BoolVar(&o.MachineSettings, "machine-settings", false, "also change settings of the machine: automatic mounting, services, a local account and a share. Each is put back")
 	f.BoolVar(&o.BeforeReboot, "before-reboot", false, "prepare the questions about a restart of Windows, and leave what they need: restart, and run with -after-reboot")
@@ -50,7 +55,8 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.StringVar(&o.Only, "only", "", "run only sections, or tests in them, whose names match this regular `expression`, as in go test -run")
 	f.StringVar(&o.Report, "report", "csi-proxy-verify", "write the report to this `path` with .json and .md added")
 	f.Usage = func() {
-		fmt.Fprintf(stderr, "Usage: csi-proxy-verify [flags]\n       csi-proxy-verify import REPORT.json   (in a clone of the repository)\n\n"+
+		fmt.Fprintf(stderr, "Usage: csi-proxy-verify [flags]\n       csi-proxy-verify import REPORT.json   (in a clone of the repository)\n"+
+			"       csi-proxy-verify container-host | container | container-stop   (docs/evidence/windows.md)\n\n"+
 			"Asks this Windows what its documents leave open, and runs the contract of CSI Proxy on it.\n\n")
 		f.PrintDefaults()
 	}
@@ -69,6 +75,9 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	}
 	if o.reboot() && o.Simulated && o.State == "" {
 		return fail("-simulated with a restart needs -state, a directory that both runs use")
+	}
+	if o.FirstContact && (o.reboot() || o.Only != "") {
+		return fail("-first-contact is a run of its own, without -only and the two runs around a restart")
 	}
 	if o.World != "" && !o.Simulated {
 		return fail("-world needs -simulated")

@@ -11,15 +11,17 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 )
 
-// clientPipe makes a pipe whose only rights are those that csi-proxy gives to
-// administrators. add adds an instance to it.
-func clientPipe(p *place) (path string, server windows.Handle, add func() (windows.Handle, error)) {
+// clientRights are those that csi-proxy gives to administrators, and no others.
+const clientRights = "D:P(A;;0x12019b;;;BA)"
+
+// clientPipe makes a pipe with a security descriptor. add adds an instance to it.
+func clientPipe(p *place, descriptor string) (path string, server windows.Handle, add func() (windows.Handle, error)) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	p.need(err)
 	if user.User.Sid.IsWellKnown(windows.WinLocalSystemSid) {
 		p.Skip("run it as an administrator: LocalSystem is not limited to these rights")
 	}
-	sd, err := windows.SecurityDescriptorFromString("D:P(A;;0x12019b;;;BA)")
+	sd, err := windows.SecurityDescriptorFromString(descriptor)
 	p.need(err)
 	attributes := &windows.SecurityAttributes{SecurityDescriptor: sd}
 	attributes.Length = uint32(unsafe.Sizeof(*attributes))
@@ -37,7 +39,7 @@ func clientPipe(p *place) (path string, server windows.Handle, add func() (windo
 // rightsOfClient connects with the function that the client of this project uses, which
 // asks for GENERIC_READ and GENERIC_WRITE, as those of the published clients do.
 func rightsOfClient(p *place) string {
-	path, server, _ := clientPipe(p)
+	path, server, _ := clientPipe(p, clientRights)
 	c, err := pipe.Dial(p.Context(), path)
 	if err != nil {
 		return "no: " + err.Error()
@@ -52,7 +54,7 @@ func rightsOfClient(p *place) string {
 }
 
 func addedInstance(p *place) string {
-	_, _, add := clientPipe(p)
+	_, _, add := clientPipe(p, clientRights)
 	h, err := add()
 	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
 		return "no"

@@ -32,6 +32,11 @@ type question struct {
 	without  bool                  // on a node that mounts no new volumes
 	format   bool                  // watches a format
 	pipes    bool                  // needs named pipes, so a Windows
+	windows  bool                  // needs a Windows that is not Wine
+	native   bool                  // through the way without WMI
+	limit    time.Duration         // 0 means questionLimit
+	expect   []string              // the answers that the code relies on, if it has no option
+	change   string                // what we would change on any other answer
 	ask      func(p *place) string // the answer; it skips the test if there is none
 }
 
@@ -40,21 +45,31 @@ func questions() []question {
 	return []question{
 		{
 			name: "rights of a client", contract: "pipes.md#rights", pipes: true,
-			asks: "Are the rights 0x12019b enough to connect to a pipe as published clients do?",
-			does: "makes a pipe that gives administrators these rights and nobody more, connects for reading and writing, and sends a byte",
-			ask:  rightsOfClient,
+			asks:   "Are the rights 0x12019b enough to connect to a pipe as published clients do?",
+			does:   "makes a pipe that gives administrators these rights and nobody more, connects for reading and writing, and sends a byte",
+			expect: []string{"yes"}, change: "the default of `-pipe-sddl` gives administrators more",
+			ask: rightsOfClient,
 		},
 		{
 			name: "added instance", contract: "pipes.md#rights", pipes: true,
-			asks: "Can a program with these rights add an instance to the pipe, and take its clients?",
-			does: "adds an instance to such a pipe",
-			ask:  addedInstance,
+			asks:   "Can a program with these rights add an instance to the pipe, and take its clients?",
+			does:   "adds an instance to such a pipe",
+			expect: []string{"no"}, change: "the default of `-pipe-sddl` gives administrators less",
+			ask: addedInstance,
+		},
+		{
+			name: "rights of the owner", contract: "pipes.md#rights", pipes: true, windows: true,
+			asks:   "May an administrator change the rights of a pipe that administrators own?",
+			does:   "makes pipes with these rights, one with an entry for OWNER RIGHTS, and opens each with WRITE_DAC",
+			expect: []string{"as its owner yes, with an entry for owners no"}, change: "we look for another way to keep a driver from locking the others out",
+			ask: ownerRights,
 		},
 		{
 			name: "own second instance", contract: "pipes.md#rights", pipes: true,
-			asks: "Can the process that made a pipe with csi-proxy's rights add an instance to it?",
-			does: "listens on a pipe as csi-proxy does, and connects two clients, one after the other",
-			ask:  ownSecondInstance,
+			asks:   "Can the process that made a pipe with csi-proxy's rights add an instance to it?",
+			does:   "listens on a pipe as csi-proxy does, and connects two clients, one after the other",
+			expect: []string{"yes"}, change: "the default of `-pipe-sddl` names the account in another way",
+			ask: ownSecondInstance,
 		},
 		{
 			name: "blank disk", option: "blankDisks", contract: "disks.md#partition-table",
@@ -100,6 +115,27 @@ func questions() []question {
 			asks: "For how long does MSFT_Volume not know a new volume?",
 			does: "makes a partition with control codes, formats its volume through WMI at once, and measures the time",
 			ask:  formatAtOnce,
+		},
+		{
+			name: "attributes of a slot", contract: "disks.md#online-offline-read-only",
+			asks:   "Does the next disk at an address have the attributes of the last one?",
+			does:   "sets both attributes of a blank disk with Persist, detaches it, attaches another one and reads its attributes; then the same without Persist",
+			expect: []string{"with Persist both, without none"}, change: "SetDiskState no longer touches a disk that is online and read-only",
+			ask: attributesOfASlot,
+		},
+		{
+			name: "table under a volume", contract: "disks.md#growth-of-a-disk",
+			asks:   "Does an open directory outlive that the partition table below it is written?",
+			does:   "mounts a volume, opens it, and writes the table of its disk as it was; then the same with its entry marked as rewritten, which nothing of ours does",
+			expect: []string{"yes; with its entry rewritten yes"}, change: "a volume on a GPT that did not follow its disk is grown only while it is not mounted",
+			ask: tableUnderAVolume,
+		},
+		{
+			name: "properties of an offline disk", contract: "disks.md#online-offline-read-only",
+			asks:   "Which error has IOCTL_DISK_UPDATE_PROPERTIES of an offline disk?",
+			does:   "takes a blank disk offline and sends it",
+			expect: []string{"none"}, change: "nothing: it is no longer sent to an offline disk",
+			ask: updateOffline,
 		},
 		{
 			name: "end of a grown GPT", option: "gptEnd", contract: "disks.md#growth-of-a-disk",
@@ -198,6 +234,57 @@ func questions() []question {
 			ask:  userOfMapping,
 		},
 		{
+			name: "logon beside a mapping", contract: "smb.md#a-separate-logon", settings: true,
+			asks:   "Does a logon to a server find out about a password while a share of it is mapped?",
+			does:   "makes a local account and a share of its own, maps it, and logs on with the right and a wrong password, with and without a domain",
+			expect: []string{"with a domain: right accepted, wrong refused with 86; without: right accepted, wrong refused with 86", "with a domain: right accepted, wrong refused with 1326; without: right accepted, wrong refused with 1326"},
+			change: "a mapping is replaced without a logon before it, or never while a pod uses it",
+			ask:    logonBesideAMapping,
+		},
+		{
+			name: "mapping without WMI", contract: "smb.md#two-ways-to-a-global-mapping", settings: true, windows: true, native: true,
+			asks:   "Is a mapping of NetUseAdd with its two flags a global one?",
+			does:   "makes a local account and a share of its own, maps it through NetUseAdd, and lists MSFT_SmbGlobalMapping",
+			expect: []string{"yes"}, change: "without WMI, no share is mapped",
+			ask: nativeMapping,
+		},
+		{
+			name: "buffers of the iSCSI initiator", contract: "iscsi.md#sessions", settings: true, windows: true,
+			asks:   "Which status has a short buffer for persistent logins, and a removal without an initiator? Which sessions have no connection?",
+			does:   "starts MSiSCSI, calls ReportIScsiPersistentLoginsW with 16 bytes, RemoveIScsiPersistentTargetW of a target that does not exist without an initiator, and lists the sessions; for the last part, switch a target off whose session is up",
+			expect: []string{"0x7a in any facility, or 0; a status about the target; sessions of a target that is away"},
+			change: "the status joins those that mean a short buffer; the initiator of the login is passed",
+			ask:    iscsiBuffers,
+		},
+		{
+			name: "locations", contract: "disks.md#location", windows: true,
+			asks:   "Is storage property 58 the location that Get-Disk prints?",
+			does:   "reads the property of each disk of the machine, and compares",
+			expect: []string{"the same for each bus"}, change: "ListDiskLocations reads that bus's location in the way that Get-Disk does",
+			ask: locations,
+		},
+		{
+			name: "pipe of a service", contract: "pipes.md#named-pipes", settings: true, windows: true,
+			asks:   "Does a client trust the owner of a pipe of a service, and does Windows name its process?",
+			does:   "installs this program as a service, dials one of its pipes as drivers do, and asks who serves it",
+			expect: []string{"its owner is trusted, its process that of the service"}, change: "the client trusts the owner that Windows names; status finds the process by the service",
+			ask: pipeOfAService,
+		},
+		{
+			name: "end before registering", contract: "pipes.md#the-windows-service", settings: true, windows: true,
+			asks:   "Does Windows start a service again that ends before it registers?",
+			does:   "installs this program as such a service with failure actions, starts it, and waits for half a minute",
+			expect: []string{"no; the start returned 1053 or 1067"}, change: "nothing: the daemon registers first, whatever its flags are",
+			ask: endsEarly,
+		},
+		{
+			name: "program of a stopped service", contract: "pipes.md#the-windows-service", settings: true, windows: true,
+			asks:   "How often can the program of a service not be deleted right after a stop?",
+			does:   "installs a copy of this program as a service, and 20 times starts it, stops it and deletes its program",
+			expect: []string{"some of 20 times"}, change: "if never, upgrade and uninstall no longer wait for the process",
+			ask: deleteAfterStop,
+		},
+		{
 			name: "pipe with an old client", contract: "pipes.md#named-pipes", pipes: true,
 			asks: "Can a pipe be made again while a client of its old server is open?",
 			does: "makes a pipe of its own, connects to it, closes the server's end, and makes it again as its first instance",
@@ -228,12 +315,20 @@ func runQuestions(t *testing.T, o options) {
 			switch {
 			case q.settings && !o.MachineSettings:
 				t.Skip("changes a setting of the machine: needs -machine-settings")
+			case o.Wine && q.windows:
+				t.Skip("needs Windows: Wine checks no rights and has no part of this")
 			case o.Wine && !q.pipes:
 				t.Skip("needs Windows: " + wineLacks)
 			case q.pipes && o.Simulated:
 				t.Skip("needs Windows: a simulated node has sockets in place of pipes")
+			case q.windows && o.Simulated:
+				t.Skip("needs Windows: a simulated node has no such thing")
 			}
-			answer := q.ask(newPlaceOn(t, o, backends[0], traits{noAutomount: q.without, slowFormat: q.format}))
+			backend := backends[0]
+			if q.native {
+				backend = backends[1]
+			}
+			answer := q.ask(newPlaceOn(t, o, backend, traits{noAutomount: q.without, slowFormat: q.format}))
 			t.Attr("answer", strings.ReplaceAll(answer, "\n", " "))
 			checkAnswer(t, q, answer)
 		})

@@ -49,6 +49,14 @@ func rebootQuestions() []rebootQuestion {
 		},
 		{
 			question{
+				name: "mapping without WMI after a restart", contract: "smb.md#two-ways-to-a-global-mapping", settings: true, windows: true, native: true,
+				asks:   "What does a restart leave of a mapping of NetUseAdd with its two flags?",
+				does:   "the same, through NetUseAdd",
+				expect: []string{"as for the other way"}, change: "without WMI, a mapping is made anew after a restart",
+			}, mappingBefore, mappingAfter,
+		},
+		{
+			question{
 				name: "iSCSI session after a restart", contract: "iscsi.md#sessions", settings: true,
 				asks: "Is an iSCSI session that is not persistent gone after a restart?",
 				does: "looks at the sessions that are there; log in to a target first",
@@ -128,6 +136,10 @@ func newRebootPlace(t *testing.T, o options, q rebootQuestion) *place {
 		t.Skip("changes a setting of the machine: needs -machine-settings")
 	case o.Wine:
 		t.Skip("needs Windows: " + wineLacks)
+	case o.Simulated && q.windows:
+		t.Skip("needs Windows: a simulated node has no such thing")
+	case q.native:
+		return newPlace(t, o, backends[1])
 	}
 	return newPlace(t, o, backends[0])
 }

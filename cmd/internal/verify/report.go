@@ -39,15 +39,16 @@ func (r result) print(w io.Writer) {
 
 // report is what a run found out. It has no names and no secrets: see [redactor].
 type report struct {
-	Program  string    `json:"program"` // version
-	Time     time.Time `json:"time"`    // when the run began
-	Windows  string    `json:"windows"` // version, "simulated", or "Wine"
-	Server   bool      `json:"server"`
-	Arch     string    `json:"arch"`
-	Settings bool      `json:"settings"`         // with -machine-settings
-	Reboot   bool      `json:"reboot,omitempty"` // only about a restart, of the run after it
-	World    string    `json:"world,omitempty"`
-	Results  []result  `json:"results"`
+	Program   string    `json:"program"` // version
+	Time      time.Time `json:"time"`    // when the run began
+	Windows   string    `json:"windows"` // version, "simulated", or "Wine"
+	Server    bool      `json:"server"`
+	Arch      string    `json:"arch"`
+	Settings  bool      `json:"settings"`         // with -machine-settings
+	Reboot    bool      `json:"reboot,omitempty"` // only about a restart, of the run after it
+	World     string    `json:"world,omitempty"`
+	Container bool      `json:"container,omitempty"` // only about containers
+	Results   []result  `json:"results"`
 
 	redact *strings.Replacer
 }

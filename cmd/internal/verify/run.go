@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,8 @@ const (
 // childCommand is the first argument of the child that runs a section.
 const childCommand = "section"
 
-// sectionLimit is how long a section may take.
+// sectionLimit is how long a section may take, except for that of questions, each of which has
+// a limit.
 const sectionLimit = 40 * time.Minute
 
 // IsChild reports whether the arguments are those of a process that [Run] started, or
@@ -49,6 +51,15 @@ func Run(ctx context.Context, version string, args []string, stdin io.Reader, st
 	if len(args) > 0 && args[0] == "import" {
 		if err := importReports(".", args[1:]); err != nil {
 			fmt.Fprintln(stderr, "csi-proxy-verify import:", err)
+			return exitFailed
+		}
+		return 0
+	}
+	if len(args) > 0 && containerCommands[args[0]] != nil {
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+		defer stop()
+		if err := containerCommands[args[0]](ctx, version, args[1:], stdout); err != nil {
+			fmt.Fprintf(stderr, "csi-proxy-verify %s: %v\n", args[0], err)
 			return exitFailed
 		}
 		return 0
@@ -118,7 +129,10 @@ func runChild(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // testFlags are the flags of package testing for a child.
 func testFlags(o options) []string {
-	flags := []string{"-test.v=test2json", "-test.timeout=" + sectionLimit.String()}
+	flags := []string{"-test.v=test2json", "-test.timeout=" + o.Limit.String()}
+	if o.Question != "" {
+		return append(flags, "-test.run=^"+regexp.QuoteMeta(o.Section)+"$/^"+regexp.QuoteMeta(testName(o.Question))+"$")
+	}
 	if _, tests, _ := strings.Cut(o.Only, "/"); tests != "" {
 		flags = append(flags, "-test.run=^"+regexp.QuoteMeta(o.Section)+"$/"+tests)
 	}
@@ -127,6 +141,9 @@ func testFlags(o options) []string {
 
 // matches is how package testing matches names and -test.run.
 func matches(pattern, name string) (bool, error) { return regexp.MatchString(pattern, name) }
+
+// testName is the name that package testing makes of one.
+func testName(name string) string { return strings.ReplaceAll(name, " ", "_") }
 
 // runner runs all sections.
 type runner struct {
@@ -194,7 +211,11 @@ func (r *runner) run(ctx context.Context) (err error) {
 			return errors.Join(err, r.report.write(r.o.Report))
 		}
 	}
-	r.report.summary(r.out)
+	if r.o.FirstContact {
+		r.report.screen(r.out, r.o.Report)
+	} else {
+		r.report.summary(r.out)
+	}
 	return r.report.write(r.o.Report)
 }
 
@@ -238,11 +259,34 @@ func (r *runner) wanted(s section) (bool, error) {
 	return regexp.MatchString(pattern, s.name)
 }
 
-// section runs a section in a child, and prints and records its results.
+// section runs a section in a child, or each question in one of its own: what does not return
+// from a call of Windows ends with its process only.
 func (r *runner) section(ctx context.Context, s section) error {
-	fmt.Fprintf(r.out, "\n%s\n", s.name)
+	if !r.o.FirstContact {
+		fmt.Fprintf(r.out, "\n%s\n", s.name)
+	}
 	o := r.o
-	o.Section = s.name
+	o.Section, o.Limit = s.name, sectionLimit
+	if s.name != questionsSection {
+		return r.child(ctx, o)
+	}
+	_, tests, _ := strings.Cut(o.Only, "/")
+	for _, q := range asked(o) {
+		if ok, err := regexp.MatchString(tests, testName(q.name)); !ok || err != nil {
+			continue
+		}
+		o.Question, o.Limit = q.name, cmp.Or(q.limit, questionLimit)
+		if err := r.child(ctx, o); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// child runs a child, and prints and records its results.
+func (r *runner) child(ctx context.Context, o options) error {
+	ctx, cancel := context.WithTimeout(ctx, o.Limit+15*time.Second) // it ends itself before
+	defer cancel()
 	text, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -265,11 +309,11 @@ func (r *runner) section(ctx context.Context, s section) error {
 	var trouble strings.Builder
 	c.Stderr = &trouble
 	if err := c.Start(); err != nil {
-		return fmt.Errorf("section %s: %w", s.name, err)
+		return fmt.Errorf("section %s: %w", o.Section, err)
 	}
-	p := newParser(s.name, func(res result) {
+	p := newParser(o.Section, func(res result) {
 		r.report.add(res)
-		if res.shown() {
+		if res.shown() && !o.FirstContact {
 			res.print(r.out)
 		}
 	})
@@ -280,7 +324,7 @@ func (r *runner) section(ctx context.Context, s section) error {
 	}
 	var exit *exec.ExitError
 	if err := c.Wait(); err != nil && !errors.As(err, &exit) {
-		return fmt.Errorf("section %s: %w", s.name, err)
+		return fmt.Errorf("section %s: %w", o.Section, err)
 	}
 	p.end(trouble.String())
 	return nil

@@ -38,6 +38,8 @@ const (
 // way to format, so one backend is enough there.
 func sections(o options) []section {
 	switch {
+	case o.FirstContact:
+		return []section{{questionsSection, "asks the ten questions on which most depends", runQuestions}}
 	case o.BeforeReboot:
 		return []section{{beforeSection, "prepares the questions about a restart", runBefore}}
 	case o.AfterReboot:

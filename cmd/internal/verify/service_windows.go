@@ -30,6 +30,8 @@ const (
 	// fails is the argument of a service that ends with failingCode soon after its start.
 	fails       = "fails"
 	failingCode = 3
+	// ends is that of one that ends before it registers, and adds a byte to a file.
+	ends = "ends"
 )
 
 // runServedService is the process of a service: it serves this node on pipes of its own,
@@ -38,8 +40,11 @@ func runServedService(args []string) error {
 	if len(args) < 2 {
 		return errors.New("a service needs its name and the prefix of its pipes")
 	}
-	name, prefix := args[0], args[1]
-	_, err := winsvc.Run(name, func(ctx context.Context, ready func()) int {
+	prefix := args[1]
+	if prefix == ends && len(args) > 2 {
+		return runEnd(args[2])
+	}
+	_, err := winsvc.Run(func(ctx context.Context, _ string, ready func()) int {
 		if prefix == fails {
 			ready()
 			time.Sleep(500 * time.Millisecond)
@@ -90,7 +95,7 @@ func runService(t *testing.T, o options) {
 		t.Skip("installs a service: needs -machine-settings")
 	}
 	prefix := fmt.Sprintf("%sservice-%d-", directoryPrefix, os.Getpid())
-	s := install(t, o, servedName, prefix)
+	s := install(t, o, servedName, "", testbed.ServedService, servedName, prefix)
 	dial := func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -144,7 +149,7 @@ func runService(t *testing.T, o options) {
 		}
 	})
 	t.Run("a failure is an end without a stop", func(t *testing.T) {
-		s := install(t, o, failingName, fails)
+		s := install(t, o, failingName, "", testbed.ServedService, failingName, fails)
 		if err := s.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -157,12 +162,15 @@ func runService(t *testing.T, o options) {
 	})
 }
 
-// install makes a service that runs this program until the end of the test.
-func install(t *testing.T, o options, name, argument string) *mgr.Service {
+// install makes a service that runs a program, or this one, until the end of the test.
+func install(t *testing.T, o options, name, exe string, args ...string) *mgr.Service {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	if exe == "" {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		exe = self
 	}
 	m, err := mgr.Connect()
 	if err != nil {
@@ -172,7 +180,7 @@ func install(t *testing.T, o options, name, argument string) *mgr.Service {
 	if err := (&journal{o.Journal}).add(entry{Kind: kindService, Name: name}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := m.CreateService(name, exe, mgr.Config{StartType: mgr.StartManual}, testbed.ServedService, name, argument)
+	s, err := m.CreateService(name, exe, mgr.Config{StartType: mgr.StartManual}, args...)
 	if err != nil {
 		t.Fatalf("create service %s: %v", name, err)
 	}

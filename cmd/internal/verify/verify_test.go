@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -72,7 +74,7 @@ func TestQuestionsFindTheWorld(t *testing.T) {
 				t.Fatalf("world %s: no result of %q", world.Name, q.name)
 			}
 			got := r.Results[i]
-			skip := q.pipes || q.name == "refused growth" && world.GPTEnd == nodespec.GPTEndMoves
+			skip := q.pipes || q.windows || q.name == "refused growth" && world.GPTEnd == nodespec.GPTEndMoves
 			if skip != (got.Verdict == skipped) {
 				t.Errorf("world %s: %+v", world.Name, got)
 			}
@@ -80,6 +82,84 @@ func TestQuestionsFindTheWorld(t *testing.T) {
 				t.Errorf("world %s: %s: the answer is %q, and the node was made with %s %q", world.Name, q.name, got.Answer, q.option, world.Get(q.option))
 			}
 		}
+	}
+}
+
+// The first contact takes at most five minutes and prints one screen, without a name of the
+// machine.
+func TestFirstContact(t *testing.T) {
+	var all time.Duration
+	for _, q := range asked(options{FirstContact: true}) {
+		all += q.limit
+		if q.settings || len(q.expected()) == 0 || q.option == "" && q.change == "" {
+			t.Errorf("%s: changes settings %t, %d expected answers, what we would change: %q", q.name, q.settings, len(q.expected()), q.change)
+		}
+	}
+	if len(firstContact) != 10 || all > 5*time.Minute {
+		t.Errorf("%d questions in %s, want 10 in 5 minutes", len(firstContact), all)
+	}
+	exit, r, out := rehearse(t, "-first-contact")
+	if exit != 0 || len(r.Results) != len(firstContact) || strings.Contains(out, "NEW") {
+		t.Errorf("exit code %d, %d results:\n%s", exit, len(r.Results), out)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	for _, line := range lines {
+		if len([]rune(line)) > 90 || len(host) > 2 && strings.Contains(line, host) {
+			t.Errorf("%d characters: %s", len(line), line)
+		}
+	}
+	if len(lines) > 24 {
+		t.Errorf("%d lines", len(lines))
+	}
+}
+
+// An answer that is not provided for is on the screen with what it changes. With all ten, it
+// is still one screen.
+func TestScreenOfSurprises(t *testing.T) {
+	r := report{Windows: "10.0.20348"}
+	for _, f := range firstContact {
+		r.Results = append(r.Results, result{Section: questionsSection, Name: f.name, Verdict: passed, Answer: strings.Repeat("surprise ", 20)})
+	}
+	var out strings.Builder
+	r.screen(&out, "report")
+	if n := strings.Count(out.String(), "NEW"); n != 10 || !strings.Contains(out.String(), "10 new, 0 without an answer") {
+		t.Errorf("%d of 10 are new:\n%s", n, out.String())
+	}
+	if lines := strings.Count(out.String(), "\n"); lines > 25 {
+		t.Errorf("%d lines:\n%s", lines, out.String())
+	}
+}
+
+// A question that does not end is ended with its process, and the others are asked.
+func TestQuestionThatDoesNotEnd(t *testing.T) {
+	r := &runner{o: options{Simulated: true, Dir: `C:\ProgramData\t`, Section: questionsSection, Question: "order of a format", Limit: time.Nanosecond}, out: io.Discard, report: &report{redact: strings.NewReplacer()}}
+	if err := r.child(t.Context(), r.o); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.report.Results) != 1 || r.report.Results[0].Verdict != failed || !strings.Contains(r.report.Results[0].Detail, "timed out") {
+		t.Errorf("%+v", r.report.Results)
+	}
+}
+
+// What needs a container, and what a report on Windows has no option for, is asked with what we
+// expect and would change.
+func TestQuestionsOfTheAudit(t *testing.T) {
+	for _, q := range allQuestions() {
+		if (len(q.expect) > 0) != (q.change != "") || q.ask == nil && len(q.expect) == 0 && !slices.ContainsFunc(rebootQuestions(), func(r rebootQuestion) bool { return r.name == q.name }) {
+			t.Errorf("%s: expected %q, what we would change: %q", q.name, q.expect, q.change)
+		}
+	}
+	for _, text := range []string{"x", "0s", "2h", "-1s"} {
+		if d, err := waitArgument([]string{text}); err == nil {
+			t.Errorf("%q is %s", text, d)
+		}
+	}
+	if _, err := waitArgument([]string{"1s", "2s"}); err == nil {
+		t.Error("two arguments were accepted")
 	}
 }
 
@@ -92,7 +172,13 @@ func TestReboot(t *testing.T) {
 			return rehearse(t, "-machine-settings", "-world", world.Name, "-state", state, flag)
 		}
 		exit, before, out := run("-before-reboot")
-		if exit != 0 || before.count(passed) != len(rebootQuestions()) || !strings.Contains(out, "Restart Windows") {
+		asked := 0
+		for _, q := range rebootQuestions() {
+			if !q.windows {
+				asked++
+			}
+		}
+		if exit != 0 || before.count(passed) != asked || !strings.Contains(out, "Restart Windows") {
 			t.Fatalf("world %s, before: exit code %d:\n%s", world.Name, exit, out)
 		}
 		if text, err := os.ReadFile(filepath.Join(state, "reboot.json")); err != nil || strings.Contains(string(text), "assword") {
@@ -200,7 +286,7 @@ func TestDryRunDoesNothing(t *testing.T) {
 
 func TestWrongFlagsAreRefused(t *testing.T) {
 	for _, args := range [][]string{{"-world", "kind"}, {"-simulated", "-world", "flat"}, {"-only", "("}, {"questions"}, {"-nosuch"},
-		{"-before-reboot", "-after-reboot"}, {"-simulated", "-before-reboot"}} {
+		{"-before-reboot", "-after-reboot"}, {"-first-contact", "-only", "questions"}, {"-simulated", "-first-contact", "-before-reboot"}, {"-simulated", "-before-reboot"}} {
 		var out, trouble bytes.Buffer
 		if exit := Run(t.Context(), "test", args, nil, &out, &trouble); exit != exitRefused || trouble.Len() == 0 {
 			t.Errorf("%q: exit code %d, %q", args, exit, trouble.String())

@@ -2,11 +2,13 @@ package verify
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/testbed"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
@@ -47,6 +49,31 @@ func TestUnderWine(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(parent, directoryPrefix+"*")); err != nil || len(left) > 0 {
 		t.Errorf("the run left %q, %v", left, err)
+	}
+}
+
+// Both sides of the question about containers, here without one: the client waits for the pipe, and
+// is told when it was made again.
+func TestContainerUnderWine(t *testing.T) {
+	needsWine(t)
+	t.Chdir(t.TempDir())
+	var host, client bytes.Buffer
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	go func() { ended <- container(ctx, "test", nil, &client) }()
+	hosted := make(chan error, 1)
+	done, stop := context.WithCancel(ctx)
+	go func() { hosted <- containerHost(done, "test", []string{"50s"}, &host) }()
+	if err := <-ended; err != nil || !strings.Contains(client.String(), "after 1 restarts") {
+		t.Errorf("the client: %v\n%s", err, client.String())
+	}
+	stop()
+	if err := <-hosted; err != nil || !strings.Contains(host.String(), "again after the restart") {
+		t.Errorf("the host: %v\n%s", err, host.String())
+	}
+	if r, err := readReport("csi-proxy-verify-container.json"); err != nil || !r.Container || len(r.Results) != 3 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

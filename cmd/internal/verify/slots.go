@@ -1,0 +1,137 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
+)
+
+// attributesOfASlot asks what of the attributes of a disk the next one at its address has.
+func attributesOfASlot(p *place) string {
+	const both = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
+	next := func(remembered bool) string {
+		number := p.attach(conformance.Disk{Size: gib})
+		var at, now win32.SCSIAddress
+		var attributes uint64
+		p.onDisk(number, func(ctx context.Context, d *storage.Disk) (err error) {
+			at, err = d.SCSIAddress(ctx)
+			return errors.Join(err, d.SetAttributes(ctx, 0, both, storage.Remembered), d.SetAttributes(ctx, both, both, remembered))
+		})
+		_, err := p.Detach(number)
+		p.need(err)
+		p.onDisk(p.attach(conformance.Disk{Size: gib}), func(ctx context.Context, d *storage.Disk) (err error) {
+			if now, err = d.SCSIAddress(ctx); err == nil {
+				attributes, err = d.Attributes(ctx)
+			}
+			return errors.Join(err, d.SetAttributes(ctx, 0, both, storage.Remembered)) // the slot is given back
+		})
+		switch {
+		case now != at:
+			return "not known, it got another address"
+		case attributes == both:
+			return "both"
+		case attributes == 0:
+			return "none"
+		}
+		return fmt.Sprintf("%#x", attributes)
+	}
+	return "with Persist " + next(storage.Remembered) + ", without " + next(storage.Passing)
+}
+
+// tableUnderAVolume writes the partition table below an open directory, as the growth of a
+// partition does.
+func tableUnderAVolume(p *place) string {
+	number, id := p.data(conformance.Disk{})
+	target := p.directory("target")
+	p.need(p.node.API.SetMountPoint(target+`\`, id))
+	p.Cleanup(func() {
+		if err := p.node.API.DeleteMountPoint(target + `\`); err != nil {
+			p.Error(err)
+		}
+	})
+	open := func() win32.Handle {
+		h, err := p.node.API.NtCreateFile(0, `\??\`+target+`\`, win32.FILE_READ_ATTRIBUTES|win32.SYNCHRONIZE, 0,
+			win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+		p.need(err)
+		return h
+	}
+	write := func(rewrite bool) string {
+		h := open()
+		defer p.node.API.CloseHandle(h)
+		p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
+			l, err := d.Layout(ctx)
+			if err != nil {
+				return err
+			}
+			for i := range l.Partitions {
+				l.Partitions[i].Rewrite = rewrite
+			}
+			return errors.Join(d.SetLayout(ctx, l), d.UpdateProperties(ctx))
+		})
+		if _, err := p.node.API.QueryInformation(h, win32.FileBasicInformation, make([]byte, 64)); err != nil {
+			return "the open directory fails: " + err.Error()
+		}
+		now, err := p.node.API.VolumeNameForMountPoint(target + `\`)
+		switch {
+		case err != nil:
+			return "the folder fails: " + err.Error()
+		case !storage.SameVolume(now, id):
+			return "the volume has another name"
+		}
+		return "yes"
+	}
+	return write(false) + "; with its entry rewritten " + write(true)
+}
+
+func updateOffline(p *place) (answer string) {
+	p.onDisk(p.attach(conformance.Disk{Size: gib}), func(ctx context.Context, d *storage.Disk) error {
+		once := d.WithoutRetry()
+		if err := once.SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE, storage.Passing); err != nil {
+			return err
+		}
+		answer = "none"
+		if err := once.UpdateProperties(ctx); err != nil {
+			answer = strings.TrimPrefix(err.Error(), "update the disk's properties: ")
+		}
+		return once.SetAttributes(ctx, 0, win32.DISK_ATTRIBUTE_OFFLINE, storage.Passing)
+	})
+	return answer
+}
+
+// logonBesideAMapping asks the server about credentials while one of its shares is mapped.
+func logonBesideAMapping(p *place) string {
+	s, err := p.Share()
+	p.need(err)
+	p.need(p.KeepMapping(s.remote))
+	use := win32.NewUse{Remote: s.remote, User: s.user, Domain: s.domain, Password: win32.NewSecret(s.password), Flags: win32.REQUIRE_CONNECTION_PRIVACY}
+	p.need(p.node.API.UseAdd(use))
+	defer func() {
+		if err := p.node.API.UseDel(s.remote, win32.USE_LOTS_OF_FORCE); err != nil {
+			p.Error(err)
+		}
+	}()
+	server, _, _ := strings.Cut(strings.TrimPrefix(s.remote, `\\`), `\`)
+	var answers []string
+	for _, domain := range []string{s.domain, ""} {
+		for _, password := range []string{s.password, "wrong"} {
+			answer := "accepted"
+			if err := p.node.API.LogonToServer(server, win32.Credentials{User: s.user, Domain: domain, Password: win32.NewSecret(password)}); err != nil {
+				answer = "refused"
+				if code, ok := win32.Code(err); ok {
+					answer = fmt.Sprintf("refused with %d", uint32(code))
+				}
+			}
+			what := "right"
+			if password == "wrong" {
+				what = "wrong"
+			}
+			answers = append(answers, what+" "+answer)
+		}
+	}
+	return "with a domain: " + strings.Join(answers[:2], ", ") + "; without: " + strings.Join(answers[2:], ", ")
+}
