@@ -54,8 +54,9 @@ type api struct {
 
 func (a api) String() string { return a.group + "/" + a.version.String() }
 
-// pipe returns the path of its pipe.
-func (a api) pipe() string { return pipe.Path("csi-proxy-" + a.group + "-" + a.version.String()) }
+// name returns the name of its pipe, and pipe its path.
+func (a api) name() string { return "csi-proxy-" + a.group + "-" + a.version.String() }
+func (a api) pipe() string { return pipe.Path(a.name()) }
 
 // catalog returns all APIs that this command knows, sorted by group and version. A
 // csi-proxy of the same release serves them.

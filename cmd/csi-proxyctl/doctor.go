@@ -221,7 +221,22 @@ func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 	if n := len(by[served]); n > 0 {
 		found = append(found, finding{resultOK, "pipes", fmt.Sprintf("%d of %d versions of the API are served", n, len(pipes)), ""})
 	}
-	if l := by[absent]; l != nil {
+	var disabled []string
+	by[absent] = slices.DeleteFunc(by[absent], func(name string) bool {
+		at := slices.IndexFunc(pipes, func(p probed) bool { return p.String() == name })
+		out := leftOut(pipes, pipes[at].api)
+		if out {
+			disabled = append(disabled, name)
+		}
+		return out
+	})
+	if disabled != nil {
+		found = append(found, finding{resultNote, "pipes", "-enable-api leaves out " + strings.Join(disabled, ", "), "add it to -enable-api if a driver needs one"})
+	}
+	if slices.ContainsFunc(pipes, func(p probed) bool { return p.readOnly }) {
+		found = append(found, finding{resultNote, "pipes", "csi-proxy refuses every change: it was started with -read-only-api", "start it without that flag to serve drivers"})
+	}
+	if l := by[absent]; len(l) > 0 {
 		text := "missing: " + strings.Join(l, ", ")
 		if slices.ContainsFunc(pipes, func(p probed) bool { return p.state == served && p.server == "csi-proxy "+own }) {
 			found = append(found, finding{resultProblem, "pipes", text, ownersHint(owners, "the log of csi-proxy contains the reason")})
@@ -230,7 +245,11 @@ func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 		}
 	}
 	if l := by[stale]; l != nil {
-		found = append(found, finding{resultProblem, "pipes", "csi-proxy was killed, and left these sockets: " + strings.Join(l, ", "), start})
+		what, remedy := "csi-proxy was killed, and left these sockets: "+strings.Join(l, ", "), start
+		if len(by[served]) > 0 {
+			what, remedy = "no process listens on the sockets of "+strings.Join(l, ", ")+", although csi-proxy serves the others", "an earlier process left them, or something replaced them: "+restart(runtime.GOOS)
+		}
+		found = append(found, finding{resultProblem, "pipes", what, remedy})
 	}
 	if l := by[refused]; l != nil {
 		found = append(found, finding{resultProblem, "pipes", "access denied: " + strings.Join(l, ", "),

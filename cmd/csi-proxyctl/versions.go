@@ -82,7 +82,11 @@ type probed struct {
 	server string // the build that serves it, if known
 	detail string // additional information
 
-	late    bool // it did not answer in time
+	late bool // it did not answer in time
+
+	serves   []string // the names of all pipes that its server should serve, if it says so
+	readOnly bool     // its server refuses changes
+
 	refuses bool // it has too many callers, and refuses newcomers
 }
 
@@ -127,6 +131,7 @@ func (a *app) probe(ctx context.Context, svc api) probed {
 	if v := header.Get(pipes.VersionHeader); len(v) == 1 {
 		p.server = "csi-proxy " + v[0]
 	}
+	p.serves, p.readOnly = header.Get(pipes.ServesHeader), len(header.Get(pipes.ReadOnlyHeader)) > 0
 	if r := header.Get(pipes.RefusalsHeader); len(r) == 1 {
 		p.refuses, p.detail = true, "has too many callers: it "+r[0]
 	}
@@ -143,6 +148,19 @@ func (a *app) probes(ctx context.Context) []probed {
 	}
 	group.Wait()
 	return found
+}
+
+// leftOut reports whether the servers of pipes say which pipes they serve, and this is none of
+// them, as with -enable-api.
+func leftOut(pipes []probed, svc api) bool {
+	said := false
+	for _, p := range pipes {
+		said = said || len(p.serves) > 0
+		if slices.Contains(p.serves, svc.name()) {
+			return false
+		}
+	}
+	return said
 }
 
 // silent reports whether csi-proxy has pipes, and none of them answers.

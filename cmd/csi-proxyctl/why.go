@@ -1075,7 +1075,12 @@ func (q *inquiry) pipe(ctx context.Context, name string) {
 			"if a pod cannot open the pipe: it must mount it, and be restarted if it was started before csi-proxy")
 	case absent:
 		var servedAt []string
-		for _, other := range q.a.probes(ctx) {
+		all := q.a.probes(ctx)
+		if leftOut(all, svc) {
+			q.conclude(resultNote, "csi-proxy does not serve "+svc.String()+": -enable-api leaves it out", "add it to -enable-api if a driver needs it")
+			return
+		}
+		for _, other := range all {
 			if other.state == served {
 				servedAt = append(servedAt, other.pipe())
 			}

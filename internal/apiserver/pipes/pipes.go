@@ -256,4 +256,6 @@ const UnknownProgram = "its program cannot be determined"
 const (
 	VersionHeader  = "csi-proxy-version"  // the version of the build
 	RefusalsHeader = "csi-proxy-refusals" // what the pipe refuses to newcomers, if it does
+	ServesHeader   = "csi-proxy-serves"   // the name of a pipe that the daemon serves; one for each
+	ReadOnlyHeader = "csi-proxy-readonly" // "true" if the daemon refuses requests that change the node
 )

@@ -19,8 +19,11 @@ func (s *Server) addHeaders(ctx context.Context, of *limit.Pipe) error {
 	if r := of.Refusals().String(); r != "" {
 		headers = append(headers, pipes.RefusalsHeader, r)
 	}
-	if headers == nil {
-		return nil
+	for _, p := range s.pipes {
+		headers = append(headers, pipes.ServesHeader, p.Name)
+	}
+	if s.config.ReadOnly {
+		headers = append(headers, pipes.ReadOnlyHeader, "true")
 	}
 	return grpc.SetHeader(ctx, metadata.Pairs(headers...))
 }
