@@ -173,6 +173,32 @@ func StartsWindows(l win32.Layout) string {
 // Windows gives letters to data disks as well.
 const temporaryLabel = "Temporary Storage"
 
+// TemporaryDisks returns which of some disks are temporary ones of an Azure machine. It asks all
+// volumes where they lie, and only those on one of the disks for their labels.
+func TemporaryDisks(ctx context.Context, n *node.Node, of map[uint32]bool) (map[uint32]bool, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	all, _, err := volumes(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	disks := map[uint32]bool{}
+	for _, v := range all {
+		if !slices.ContainsFunc(v.Extents, func(e win32.Extent) bool { return of[e.Disk] }) {
+			continue
+		}
+		if info, err := n.API.VolumeInformation(v.ID); err == nil && info.Label == temporaryLabel {
+			for _, e := range v.Extents {
+				if of[e.Disk] {
+					disks[e.Disk] = true
+				}
+			}
+		}
+	}
+	return disks, nil
+}
+
 // NeverTemporary returns a function that reports whether a disk surely is not the temporary disk
 // of an Azure machine, so that nothing has to ask its volumes, which may hang. What cannot be read
 // makes no disk sure.
@@ -243,10 +269,10 @@ func (d *Disk) product(ctx context.Context) (string, error) {
 	return strings.TrimSpace(desc.Product), hosterr.Wrap("get the disk's product", "", err)
 }
 
-// Temporary reports whether the disk is the temporary one of an Azure machine. It asks the volumes
+// temporary reports whether the disk is the temporary one of an Azure machine. It asks the volumes
 // that its partitions have by their own devices, and, for partitions that have none so, those of
 // the node that say that they lie there.
-func (d *Disk) Temporary(ctx context.Context, number uint32) (bool, error) {
+func (d *Disk) temporary(ctx context.Context, number uint32) (bool, error) {
 	if product, err := d.product(ctx); err != nil || !hyperV(product) {
 		return false, err
 	}
@@ -324,7 +350,7 @@ func unlabeled(err error) bool {
 // RefuseTemporary returns an error for the temporary disk of an Azure machine, and if it cannot
 // find out whether the disk is one.
 func (d *Disk) RefuseTemporary(ctx context.Context, number uint32) error {
-	temporary, err := d.Temporary(ctx, number)
+	temporary, err := d.temporary(ctx, number)
 	if err != nil || !temporary {
 		return err
 	}

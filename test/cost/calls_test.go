@@ -130,7 +130,7 @@ func operations() []operation {
 			return err2(w.Disk.ListDiskIDs(ctx, &disk.ListDiskIDsRequest{}))
 		}},
 		// 7 for each, and 4 more from 256 disks on, some of which have one LUN.
-		{name: "ListDiskLocations", calls: 64, perDisk: 20, run: func(ctx context.Context, w *world) error {
+		{name: "ListDiskLocations", calls: 48, perDisk: 20, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.ListDiskLocations(ctx, &disk.ListDiskLocationsRequest{}))
 		}},
 		{name: "ListVolumesOnDisk", calls: 10, searches: 24, perVolume: 4, run: func(ctx context.Context, w *world) error {
