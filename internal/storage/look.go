@@ -391,11 +391,9 @@ func (d *Disk) Vacant(ctx context.Context, k Look) (refused []Found, err error) 
 		return nil, err
 	}
 	known := func(f Found) bool { return f.Kind != "" }
-	worst := all[0]
+	worst := slices.MinFunc(all, func(a, b Found) int { return cmp.Compare(a.At, b.At) })
 	if i := slices.IndexFunc(all, known); i >= 0 {
 		worst = all[i]
-	} else {
-		worst = slices.MinFunc(all, func(a, b Found) int { return cmp.Compare(a.At, b.At) })
 	}
 	cleaned := blankEnds && k.cleanable()
 	rule := d.node.DiskContent
