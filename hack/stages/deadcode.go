@@ -22,6 +22,8 @@ var reachedElsewhere = map[string]string{
 	"internal/win32/mingwtest":              "tests import it",
 	"internal/node/nodetest":                "tests import it",
 	"internal/win32/emulated/journal.Valid": "tests of the emulated node cut its journal at every byte",
+	"internal/node.Native":                  "the HostAPIs of pkg call it, which drivers import",
+	"internal/node.NativeHost":              "the HostAPIs of pkg call it, which drivers import",
 	"internal/wire/wiretest":                "tests import it",
 	"internal/winfs.Lstat":                  "pkg/utils calls it, which drivers import",
 	"internal/winfs.SymlinkOf":              "pkg/utils calls it, which drivers import",
