@@ -1,7 +1,5 @@
 package win32
 
-import "time"
-
 // Handle is an open object of Windows or of the emulated node. The zero Handle is
 // never open.
 type Handle uintptr
@@ -111,11 +109,6 @@ type VolumeInfo struct {
 	Flags        uint32 // FILE_SUPPORTS_REPARSE_POINTS …
 	FileSystem   string // "NTFS"
 }
-
-// FormatLimit is the longest that a format may take before it counts as hung, whichever part of
-// Windows formats: Windows does not say how long it may take, and formats of more than two minutes
-// were seen (azuredisk-csi-driver issue 2690). Callers wait for less, and a later call joins it.
-const FormatLimit = 30 * time.Minute
 
 // FormatOptions describes the file system that Format creates.
 type FormatOptions struct {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
@@ -36,8 +36,8 @@ func TestDeadlinesMatchDocs(t *testing.T) {
 		}
 		delete(documented, method)
 	}
-	if d := deadlines["FormatVolume"]; d >= win32.FormatLimit {
-		t.Errorf("FormatVolume has %v, and Windows at most %v: the call would end with a timeout of Windows", d, win32.FormatLimit)
+	if d := deadlines["FormatVolume"]; d >= backend.FormatLimit {
+		t.Errorf("FormatVolume has %v, and Windows at most %v: the call would end with a timeout of Windows", d, backend.FormatLimit)
 	}
 	for method := range documented {
 		t.Errorf("docs/reference.md documents a deadline for %s, which has none of its own", method)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
@@ -91,3 +92,8 @@ func (c *Choice[B]) move(why error) {
 		c.log.Warn("Switched to the other backend for good", "operation", c.what, "unavailable", c.first.Name, "backend", c.second.Name, "err", why)
 	}
 }
+
+// FormatLimit is the longest that a format may take before it counts as hung, whichever part of
+// Windows formats: Windows does not say how long it may take, and formats of more than two minutes
+// were seen (azuredisk-csi-driver issue 2690). Callers wait for less, and a later call joins it.
+const FormatLimit = 30 * time.Minute

@@ -24,7 +24,7 @@ type Helper struct {
 	// it is such a program. If it is empty, Format fails.
 	Executable string
 	// SilenceLimit is how long a format may run without an event before it is
-	// killed; 0 means [win32.FormatLimit].
+	// killed; 0 means [backend.FormatLimit].
 	SilenceLimit time.Duration
 }
 
@@ -46,7 +46,7 @@ func (h Helper) Format(vol string, o win32.FormatOptions) error {
 	}
 	limit := h.SilenceLimit
 	if limit == 0 {
-		limit = win32.FormatLimit
+		limit = backend.FormatLimit
 	}
 	ctx, end := context.WithCancelCause(context.Background())
 	defer end(nil)

@@ -2,12 +2,13 @@ package wmi
 
 import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 )
 
 // Format creates a file system on a volume with MSFT_Volume.Format. The client
 // must be one of [StorageNamespace].
 func (c *Client) Format(vol string, o win32.FormatOptions) error {
-	return c.do(&c.formats, volumeClass+".Format", win32.FormatLimit, func(s *session) error {
+	return c.do(&c.formats, volumeClass+".Format", backend.FormatLimit, func(s *session) error {
 		found, err := s.instances(volumeQuery(vol))
 		if err != nil {
 			return err

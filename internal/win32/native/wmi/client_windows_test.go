@@ -480,7 +480,7 @@ func TestFormatsRunAtOnce(t *testing.T) {
 			}
 		})
 		done.Go(func() {
-			err := c.do(&c.formats, "a format", win32.FormatLimit, func(*session) error {
+			err := c.do(&c.formats, "a format", backend.FormatLimit, func(*session) error {
 				begin()
 				select {
 				case <-all:
