@@ -18,23 +18,38 @@ func CheckFields(m protoreflect.Message) error {
 		return hosterr.WithHint("read", string(name), hosterr.Text(hosterr.ErrInvalid, "this version of the API has no field %d in it, and without that field the request may mean something else", number),
 			"call the version of the API whose client sent it, on its own pipe, or update csi-proxy; with -unknown-fields=log such fields are ignored, as the existing csi-proxy does")
 	}
-	var err error
-	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		switch {
-		case f.IsMap() && f.MapValue().Message() != nil:
-			v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
-				err = CheckFields(v.Message())
-				return err == nil
-			})
-		case f.IsList() && f.Message() != nil:
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() { // without a closure, which would cost each call an allocation
+		f := fields.Get(i)
+		if f.Message() == nil || !m.Has(f) {
+			continue
+		}
+		var err error
+		switch v := m.Get(f); {
+		case f.IsMap():
+			err = checkValues(f, v.Map())
+		case f.IsList():
 			for i := 0; i < v.List().Len() && err == nil; i++ {
 				err = CheckFields(v.List().Get(i).Message())
 			}
-		case !f.IsMap() && !f.IsList() && f.Message() != nil:
+		default:
 			err = CheckFields(v.Message())
 		}
-		return err == nil
-	})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkValues is [CheckFields] for the values of a map.
+func checkValues(f protoreflect.FieldDescriptor, m protoreflect.Map) (err error) {
+	if f.MapValue().Message() != nil {
+		m.Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
+			err = CheckFields(v.Message())
+			return err == nil
+		})
+	}
 	return err
 }
 
