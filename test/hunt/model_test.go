@@ -91,6 +91,7 @@ type diskState struct {
 	comes  bool // it is not seen yet, and Windows was asked to look
 	number string
 	online bool
+	lent   bool // it is online perhaps only until Windows restarts
 	up     bool // its volume has arrived and is online, for sure
 	table  int  // 0: blank, 1: a table, 2: a partition
 	fs     int  // 0: none, 1: NTFS, 2: a format was cut off, or goes on without its process
@@ -176,7 +177,11 @@ func (o *diskObject) stepFrom(s diskState, op operation) []any {
 			states = each(states, func(d *diskState) bool { d.online, d.up = false, false; return s.here > 0 })
 			return options(states, func(d *diskState) { d.files = 0 })
 		case "reboot":
+			if s.lent {
+				states = options(states, func(d *diskState) { d.online = false })
+			}
 			return each(states, func(d *diskState) bool {
+				d.lent = false
 				d.seen, d.up, d.number = d.size, false, op.value
 				if d.here == 1 {
 					d.here, d.comes = 2, false
@@ -207,10 +212,13 @@ func (o *diskObject) stepFrom(s diskState, op operation) []any {
 		states = options(states, func(d *diskState) { d.up = false })
 	}
 	if (op.unknown || op.disturbed) && name == "Partition" { // while it waits for the volume it brings the disk online again
-		states = options(states, func(d *diskState) { d.online, d.up = true, false })
+		states = options(states, (*diskState).lend)
 	}
 	return states
 }
+
+// lend takes the disk online to look at it, which Windows does not keep.
+func (s *diskState) lend() { s.lent, s.online, s.up = s.lent || !s.online, true, false }
 
 // observed reports whether a state is the one that was observed.
 func observed(s diskState, text string) bool {
@@ -301,7 +309,7 @@ func (s diskState) done(name string, i int, value string) []any {
 		}
 		return states
 	case "Online", "Offline":
-		return disk(func(d *diskState) { d.online, d.up = name == "Online", name == "Online" })
+		return disk(func(d *diskState) { d.online, d.lent, d.up = name == "Online", false, name == "Online" })
 	case "State":
 		return each(disk(nil), func(d *diskState) bool { return is(fmt.Sprint(d.online)) })
 	case "List":
@@ -370,14 +378,14 @@ func (s diskState) partly(name string, i int) []any {
 	switch name {
 	case "Partition":
 		if s.table < 2 {
-			states = options(states, func(d *diskState) { d.online, d.up = true, false })
-			states = options(states, func(d *diskState) { d.table, d.online, d.up = 1, true, false })
+			states = options(states, (*diskState).lend)
+			states = options(states, func(d *diskState) { d.lend(); d.table = 1 })
 			for n := s.seen; n <= s.size; n++ {
-				states = options(states, func(d *diskState) { d.table, d.online, d.up, d.length = 2, true, false, n })
+				states = options(states, func(d *diskState) { d.lend(); d.table, d.length = 2, n })
 			}
 		}
 	case "Online", "Offline":
-		states = options(states, func(d *diskState) { d.online, d.up = name == "Online", false })
+		states = options(states, func(d *diskState) { d.online, d.lent, d.up = name == "Online", false, false })
 	case "Format":
 		if s.table == 2 && s.files == 0 {
 			states = options(states, func(d *diskState) { d.fs, d.files = 2, 0 })
