@@ -200,8 +200,9 @@ func TemporaryDisks(ctx context.Context, n *node.Node, of map[uint32]bool) (map[
 }
 
 // NeverTemporary returns a function that reports whether a disk surely is not the temporary disk
-// of an Azure machine, so that nothing has to ask its volumes, which may hang. What cannot be read
-// makes no disk sure.
+// of an Azure machine, so that nothing has to ask its volumes, which may hang. A disk that does
+// not say its product is none, as its label alone says nothing. What else cannot be read makes no
+// disk sure.
 //
 // Source: Azure attaches data disks to a SCSI controller of their own, at target 0. The temporary
 // disk is on the controller of Windows' disk (generation 2), or is an IDE disk, at target 1
@@ -234,7 +235,7 @@ func NeverTemporary(ctx context.Context, n *node.Node) func(number uint32, d *Di
 	return func(number uint32, d *Disk) bool {
 		product, err := d.product(ctx)
 		if err != nil || !hyperV(product) {
-			return err == nil
+			return true
 		}
 		w := find()
 		if !w.known || number == w.disk {

@@ -1,6 +1,7 @@
 package disk_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -195,4 +196,25 @@ func TestTemporaryDiskIsNotUsed(t *testing.T) {
 	if err := f.partition(2); err != nil {
 		t.Errorf("PartitionDisk of the data disk with its LUN: %v", err)
 	}
+}
+
+// A disk that does not say what it is is listed, whatever the label of its volume is, which nothing
+// asks: it may hang.
+func TestDiskWithoutProductIsListed(t *testing.T) {
+	d := temporary()
+	d.Product = "Disk"
+	f := fixtureOf(t, nodespec.Config{Disks: []nodespec.Disk{{Size: 64 * gib, Content: nodespec.ContentSystem}, d}})
+	f.Observe(func(c *win32.Call) error {
+		switch {
+		case c.Name == "VolumeInformation":
+			t.Errorf("asks volume %s for its label", c.Path)
+		case c.Code == win32.IOCTL_STORAGE_QUERY_PROPERTY && binary.LittleEndian.Uint32(c.In) == win32.StorageDeviceProperty:
+			return win32.ERROR_IO_DEVICE
+		}
+		return c.Do()
+	})
+	if got := f.listed(2); !strings.Contains(got, "1") {
+		t.Errorf("ListDiskLocations lists disks %q, want 1", got)
+	}
+	f.Observe(nil)
 }
