@@ -144,8 +144,8 @@ func (s *Server) Count(config *serve.Config) {
 	handled := s.handled.UnaryServerInterceptor()
 	config.Count = func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		out, err := handled(ctx, in, info, handler)
-		if err != nil {
-			s.failures.WithLabelValues(s.groups[path.Dir(info.FullMethod)], string(kindOf(status.Code(err)))).Inc()
+		if group, known := s.groups[path.Dir(info.FullMethod)]; known && err != nil { // health checks have none
+			s.failures.WithLabelValues(group, string(kindOf(status.Code(err)))).Inc()
 		}
 		return out, err
 	}

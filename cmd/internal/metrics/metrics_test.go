@@ -1,16 +1,22 @@
 package metrics
 
 import (
+	"context"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/limit"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 )
@@ -182,4 +188,35 @@ type pipesOf struct{ accepting *int }
 func (p *pipesOf) Accepting() (accepting, pipes int) { return *p.accepting, 2 }
 func (p *pipesOf) Refusals() map[string]limit.Refusals {
 	return map[string]limit.Refusals{"csi-proxy-disk-v1": {Connections: 3, Calls: 4, Since: time.Now(), Last: time.Now()}}
+}
+
+// A failed check of health, which has no group, is no failure of the API.
+func TestFailuresOfHealthAreNotCounted(t *testing.T) {
+	s := New("test")
+	s.Open(serve.Pipes(wire.Disk(nil, nil)), new(calls.Calls), nil)
+	var config serve.Config
+	s.Count(&config)
+	for method, code := range map[string]codes.Code{"/grpc.health.v1.Health/Check": codes.NotFound, "/v1.Disk/GetDiskState": codes.Internal, "/v1beta1.Disk/ListDiskIDs": codes.OK} {
+		_, _ = config.Count(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: method}, func(context.Context, any) (any, error) {
+			return nil, status.Error(code, "")
+		})
+	}
+	families, err := s.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "csi_proxy_failures_total" {
+			continue
+		}
+		for _, m := range f.Metric {
+			group, kind, want := m.Label[0].GetValue(), m.Label[1].GetValue(), 0.0
+			if kind == "node" {
+				want = 1
+			}
+			if v := m.Counter.GetValue(); group != "disk" || v != want {
+				t.Errorf("group %q, kind %q: %v failures, want %v of group disk", group, kind, v, want)
+			}
+		}
+	}
 }
