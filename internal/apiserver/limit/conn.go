@@ -39,6 +39,8 @@ type Conn struct {
 	open    map[uint32]struct{} // the streams that are open
 	highest uint32              // the last stream that the client has opened
 	ran     uint32              // highest, when one of its calls began to run last
+	ended   uint32              // the last stream that the server has ended
+	endedAt time.Time           // when the server ended one
 	writing bool
 	wrote   bool // a frame to the client
 	gaveUp  bool // the client has given up a call since no stream was open
@@ -171,7 +173,7 @@ func (c *Conn) between() bool { return !c.writing && c.wrote && c.out.between() 
 func (c *Conn) sendAway() {
 	last, leaves := uint32(0), false
 	for end := time.Now().Add(farewellLimit); !leaves && time.Now().Before(end); {
-		if leaves = c.leave(); !leaves {
+		if last, leaves = c.leave(); !leaves {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -189,8 +191,8 @@ func (c *Conn) sendAway() {
 }
 
 // leave ends what gRPC sends to the client, if each stream that is open is that of a call that
-// has not run.
-func (c *Conn) leave() bool {
+// has not run. last is what the farewell says.
+func (c *Conn) leave() (last uint32, leaves bool) {
 	c.pipe.mu.Lock()
 	defer c.pipe.mu.Unlock()
 	c.mu.Lock()
@@ -200,8 +202,24 @@ func (c *Conn) leave() bool {
 		waiting += n
 	}
 	// A call that was given up may still be among those that wait.
-	c.leaving = c.closed || !c.greeted.Load() || !c.gaveUp && len(c.open) == waiting && c.between()
-	return c.leaving
+	last, known := c.lastEnded()
+	c.leaving = c.closed || !c.greeted.Load() || !c.gaveUp && len(c.open) == waiting && c.between() && known
+	return last, c.leaving
+}
+
+// forgets is how long a client may take to forget a call that it reads the answer of.
+const forgets = 100 * time.Millisecond
+
+// lastEnded returns the last stream that has its answer, if all that are open came after it. Else it
+// returns 0 once the client has forgotten those with answers: until then, a client of gRPC may make
+// a call again that failed, if the farewell says that it was not begun. The caller holds mu.
+func (c *Conn) lastEnded() (last uint32, known bool) {
+	for stream := range c.open {
+		if stream < c.ended {
+			return 0, time.Since(c.endedAt) > forgets
+		}
+	}
+	return c.ended, true
 }
 
 // runs notes that one of the calls that have arrived begins to run.
@@ -232,6 +250,7 @@ func (c *Conn) sent(kind, flags byte, stream uint32) {
 	if kind == frameReset || (kind == frameHeaders || kind == frameData) && flags&flagEndStream != 0 {
 		delete(c.open, stream)
 		c.gaveUp = c.gaveUp && len(c.open) > 0
+		c.ended, c.endedAt = max(c.ended, stream), time.Now()
 	}
 }
 

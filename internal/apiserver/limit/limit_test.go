@@ -161,7 +161,7 @@ func TestCallsOfALostConnectionDoNotRun(t *testing.T) {
 }
 
 // checks is a server of health checks whose calls are limited like those of the API, and a client.
-func checks(t *testing.T, p *Pipe) grpc_health_v1.HealthClient {
+func checks(t *testing.T, p *Pipe, of grpc_health_v1.HealthServer, options ...grpc.DialOption) grpc_health_v1.HealthClient {
 	t.Helper()
 	s := grpc.NewServer(append(Options(), grpc.UnaryInterceptor(func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		call := &Call{Of: CallerOf(ctx), Loser: ended{new(int)}}
@@ -171,10 +171,10 @@ func checks(t *testing.T, p *Pipe) grpc_health_v1.HealthClient {
 		defer p.API.End(call)
 		return handle(ctx, in)
 	}))...)
-	grpc_health_v1.RegisterHealthServer(s, health.NewServer())
+	grpc_health_v1.RegisterHealthServer(s, of)
 	go s.Serve(p)
 	t.Cleanup(s.Stop)
-	client, err := grpc.NewClient("unix:"+p.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	client, err := grpc.NewClient("unix:"+p.Addr().String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestCallsOfALostConnectionAreMadeAgain(t *testing.T) {
 		}
 	})
 	p.conns.most, p.API.free = 1, 1
-	client := checks(t, p)
+	client := checks(t, p, health.NewServer())
 	check := func() error {
 		_, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
 		made.Add(1)
@@ -260,6 +260,77 @@ func TestCallsOfALostConnectionAreMadeAgain(t *testing.T) {
 	}
 	if n := replaced.Load(); n < 50 {
 		t.Errorf("%d connections were replaced, so this test shows little", n)
+	}
+}
+
+// failing is a server of checks that fail.
+type failing struct {
+	grpc_health_v1.UnimplementedHealthServer
+	ran *atomic.Int64
+}
+
+func (f failing) Check(context.Context, *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	f.ran.Add(1)
+	return nil, errors.New("it fails")
+}
+
+// slow is a connection whose client reads after a moment.
+type slow struct{ net.Conn }
+
+func (s slow) Read(p []byte) (int, error) {
+	time.Sleep(5 * time.Millisecond)
+	return s.Conn.Read(p)
+}
+
+// A call that ran is not made again, even if its connection is closed for another one right after
+// its answer: a client of gRPC that reads both at once has not forgotten the call by then.
+func TestCallThatRanIsNotMadeAgain(t *testing.T) {
+	const calls = 20
+	var ran, replaced atomic.Int64
+	for range calls {
+		l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := make(chan struct{}, 1)
+		p := NewPipe("csi-proxy-disk-v1", l, slog.New(slog.DiscardHandler), func(_ *Conn, how Crowded) {
+			if how == Replaced {
+				replaced.Add(1)
+				select {
+				case lost <- struct{}{}:
+				default:
+				}
+			}
+		})
+		client := checks(t, p, failing{ran: &ran}, grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			c, err := net.Dial("unix", l.Addr().String())
+			return slow{c}, err
+		}))
+		if _, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err == nil {
+			t.Fatal("the call succeeds")
+		}
+		p.mu.Lock()
+		p.conns.most = 1
+		p.mu.Unlock()
+		go func() {
+			for {
+				select {
+				case <-lost:
+					return
+				default:
+				}
+				if other, err := net.Dial("unix", l.Addr().String()); err == nil {
+					defer other.Close()
+				}
+				time.Sleep(200 * time.Microsecond)
+			}
+		}()
+		if _, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true)); err == nil {
+			t.Fatal("the call succeeds")
+		}
+	}
+	if n := ran.Load(); n > 2*calls {
+		t.Errorf("%d calls ran %d times; %d connections were replaced", 2*calls, n, replaced.Load())
 	}
 }
 
