@@ -12,22 +12,41 @@ import (
 // what they are, because another disk may get the number.
 type protected struct {
 	mu    sync.Mutex
-	disks map[uint32]win32.DeviceDescriptor
+	disks map[uint32]identified
+}
+
+// identified is what a disk says it is. Disks of Azure have no serial numbers, and differ by their
+// partition tables only.
+type identified struct {
+	device win32.DeviceDescriptor
+	table  string
+	read   bool // the table, which Windows may not do of a disk that is offline
+}
+
+func (d *Disk) identified(ctx context.Context) (i identified) {
+	i.device, _ = d.Descriptor(ctx) // a disk that does not say what it is is known by its number
+	if l, err := d.Layout(ctx); err == nil {
+		i.table, i.read = Identity(l), true
+	}
+	return i
 }
 
 func protectedOn(n *node.Node) *protected {
-	return node.Shared(n, "protected", func() *protected { return &protected{disks: map[uint32]win32.DeviceDescriptor{}} })
+	return node.Shared(n, "protected", func() *protected { return &protected{disks: map[uint32]identified{}} })
 }
 
 // Protect notes whether SetDiskReadOnly has made the disk read-only.
 func (d *Disk) Protect(ctx context.Context, number uint32, readOnly bool) {
-	desc, _ := d.Descriptor(ctx) // a disk that does not say what it is is known by its number
+	var is identified
+	if readOnly {
+		is = d.identified(ctx)
+	}
 	p := protectedOn(d.node)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.disks, number)
 	if readOnly {
-		p.disks[number] = desc
+		p.disks[number] = is
 	}
 }
 
@@ -40,6 +59,6 @@ func (d *Disk) Protected(ctx context.Context, number uint32) bool {
 	if !noted {
 		return false
 	}
-	desc, _ := d.Descriptor(ctx)
-	return desc == was
+	is := d.identified(ctx)
+	return is.device == was.device && (is.table == was.table || !is.read || !was.read)
 }

@@ -248,6 +248,42 @@ func TestOnlineReadOnlyDiskThatStaysSo(t *testing.T) {
 	}
 }
 
+// The disks of Azure have no serial numbers. What SetDiskReadOnly did to one of them is not that of the
+// next one in its slot.
+func TestReadOnlyByRequestThenAnotherDisk(t *testing.T) {
+	s := newSlots(t, "")
+	put := func(id string) uint32 {
+		d := data(gib, "NTFS")
+		d.ID, d.Bus, d.Vendor, d.Product, d.Address = id, "sas", "Msft", "Virtual Disk", &nodespec.Address{Target: 1}
+		n, err := s.Windows.Attach(d)
+		if err == nil {
+			err = s.Windows.AwaitDisk(n)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	one := put("one")
+	if err := s.setState(one, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.disk.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: one, IsReadOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.setState(one, true); err != nil {
+		t.Fatal(err)
+	}
+	s.is(one, true, true)
+	s.take(one)
+	two := put("two")
+	s.is(two, true, true)
+	if err := s.setState(two, true); err != nil || two != one {
+		t.Fatalf("disk %d after %d: %v", two, one, err)
+	}
+	s.is(two, true, false)
+}
+
 // A disk that SetDiskReadOnly made read-only stays so when it goes offline and online, and
 // another one that gets its number does not.
 func TestReadOnlyByRequest(t *testing.T) {
