@@ -82,7 +82,7 @@ func FormatMayLeave(n *node.Node, id string, found []Found) bool {
 	if b := f.all[strings.ToLower(id)]; b != nil {
 		over = b.over
 	}
-	return !slices.ContainsFunc(found, func(f Found) bool {
+	return len(found) > 0 && !slices.ContainsFunc(found, func(f Found) bool { // without any, the look itself failed
 		return !slices.Contains([]string{"", "NTFS", BootSector}, f.Kind) && !slices.Contains(over, f)
 	})
 }

@@ -317,6 +317,33 @@ func TestBegunFormatKeepsOtherContent(t *testing.T) {
 	})
 }
 
+// A volume whose format did not end well is not formatted while it cannot be read: it may have other
+// content by now.
+func TestBegunFormatKeepsWhatCannotBeRead(t *testing.T) {
+	f, id, err := beginFormat(t, nodespec.FormatBackupFirst, true, func(f *fixture) error { return f.Windows.EndFormats() })
+	if err == nil {
+		t.Fatal("the format succeeded")
+	}
+	f.write(1, int64(f.layout(1).Partitions[1].Offset)+0x218, "LVM2 001")
+	f.Observe(func(c *win32.Call) error {
+		switch c.Name {
+		case "ReadAt":
+			return win32.ERROR_CRC
+		case "Format":
+			t.Error("it is formatted")
+		}
+		return c.Do()
+	})
+	if ok, err := f.formatted(id); err == nil {
+		t.Errorf("formatted: %t, want an error", ok)
+	}
+	if err := f.format(id); err == nil {
+		t.Error("the format of what cannot be read succeeds")
+	}
+	f.Observe(nil)
+	f.disk.SetDiskState(t.Context(), &disk.SetDiskStateRequest{DiskNumber: 1}) // closes the disk of the format
+}
+
 // A format that may overwrite content, by a rule of the node, is finished over what it has not
 // overwritten yet, and not over what another program writes.
 func TestBegunFormatOverContent(t *testing.T) {
