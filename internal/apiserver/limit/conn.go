@@ -41,9 +41,9 @@ type Conn struct {
 	ran     uint32              // highest, when one of its calls began to run last
 	ended   uint32              // the last stream that the server has ended
 	endedAt time.Time           // when the server ended one
+	gaveUp  time.Time           // when the client gave up a call
 	writing bool
 	wrote   bool // a frame to the client
-	gaveUp  bool // the client has given up a call since no stream was open
 	leaving bool // it gets no more frames of gRPC
 }
 
@@ -201,13 +201,14 @@ func (c *Conn) leave() (last uint32, leaves bool) {
 	for _, n := range c.calls {
 		waiting += n
 	}
-	// A call that was given up may still be among those that wait.
+	// A call that was given up may be among those that wait for a moment.
 	last, known := c.lastEnded()
-	c.leaving = c.closed || !c.greeted.Load() || !c.gaveUp && len(c.open) == waiting && c.between() && known
+	c.leaving = c.closed || !c.greeted.Load() || time.Since(c.gaveUp) > forgets && len(c.open) == waiting && c.between() && known
 	return last, c.leaving
 }
 
-// forgets is how long a client may take to forget a call that it reads the answer of.
+// forgets is how long a client may take to forget a call that it reads the answer of, and a call to
+// give its place back that its client has given up.
 const forgets = 100 * time.Millisecond
 
 // lastEnded returns the last stream that has its answer, if all that are open came after it. Else it
@@ -240,7 +241,7 @@ func (c *Conn) received(kind, _ byte, stream uint32) {
 		}
 	case kind == frameReset:
 		delete(c.open, stream)
-		c.gaveUp = len(c.open) > 0
+		c.gaveUp = time.Now()
 	}
 }
 
@@ -249,7 +250,6 @@ func (c *Conn) sent(kind, flags byte, stream uint32) {
 	c.wrote = true
 	if kind == frameReset || (kind == frameHeaders || kind == frameData) && flags&flagEndStream != 0 {
 		delete(c.open, stream)
-		c.gaveUp = c.gaveUp && len(c.open) > 0
 		c.ended, c.endedAt = max(c.ended, stream), time.Now()
 	}
 }

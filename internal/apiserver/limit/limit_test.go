@@ -334,6 +334,42 @@ func TestCallThatRanIsNotMadeAgain(t *testing.T) {
 	}
 }
 
+// A call that its client has given up may keep its place for a moment, and counts neither as one that
+// ran nor, after that moment, against those that wait.
+func TestFarewellAfterACallIsGivenUp(t *testing.T) {
+	p, _ := pipeOf(8, nil)
+	c := admitted(t, p, 1)
+	arrive := func(stream uint32) *Call {
+		c.received(frameHeaders, 0, stream)
+		call := &Call{Of: c}
+		if err := p.API.Begin(call); err != nil {
+			t.Fatal(err)
+		}
+		return call
+	}
+	given := arrive(1)
+	c.received(frameReset, 0, 1)
+	ran := arrive(3)
+	if err := p.API.Run(t.Context(), ran, nil); err != nil {
+		t.Fatal(err)
+	}
+	p.API.End(ran)
+	if last, leaves := c.leave(); leaves {
+		t.Errorf("the farewell says that call 3 was not begun, which ran: the last is %d", last)
+	}
+	p.API.Drop(given)
+	c.sent(frameHeaders, flagEndStream, 3)
+	given = arrive(5)
+	arrive(7)
+	c.received(frameReset, 0, 5)
+	p.API.Drop(given)
+	time.Sleep(2 * forgets)
+	if last, leaves := c.leave(); !leaves || last != 3 {
+		t.Errorf("the farewell says %d, %t, want that only call 3 was begun", last, leaves)
+	}
+	p.CloseAll()
+}
+
 // until waits for a condition.
 func until(t *testing.T, met func() bool) {
 	t.Helper()
