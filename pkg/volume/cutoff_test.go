@@ -344,6 +344,26 @@ func TestBegunFormatKeepsWhatCannotBeRead(t *testing.T) {
 	f.disk.SetDiskState(t.Context(), &disk.SetDiskStateRequest{DiskNumber: 1}) // closes the disk of the format
 }
 
+// What another program has written stays even if Windows says of the volume that it is damaged, as it
+// does of the boot sector that a format leaves.
+func TestBegunFormatOfDamagedKeepsOtherContent(t *testing.T) {
+	f, id, err := beginFormat(t, nodespec.FormatBootFirst, true, func(f *fixture) error { return f.Windows.EndFormats() })
+	if err == nil {
+		t.Fatal("the format succeeded")
+	}
+	at := int64(f.layout(1).Partitions[1].Offset)
+	f.write(1, at+0x218, "LVM2 001")
+	f.unchanged(func() {
+		_, err := f.formatted(id)
+		wantKind(t, err, hosterr.ErrFailedPrecondition, "damaged")
+		wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "damaged")
+	})
+	f.write(1, at+0x218, strings.Repeat("\x00", 8))
+	if err := f.format(id); err != nil {
+		t.Errorf("the next format: %v", err)
+	}
+}
+
 // A format that may overwrite content, by a rule of the node, is finished over what it has not
 // overwritten yet, and not over what another program writes.
 func TestBegunFormatOverContent(t *testing.T) {

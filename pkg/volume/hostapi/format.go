@@ -94,8 +94,12 @@ func (v volumeAPI) look(volumeID string) (fs string, err error) {
 // is about content that a format which was cut off may have left.
 func (v volumeAPI) content(volumeID string) (fs string, rest bool, err error) {
 	fs, err = v.fileSystem(volumeID)
+	if corrupt(err) {
+		rest, failed := v.vacant(volumeID)
+		return fs, rest || failed == nil || corrupt(failed), err
+	}
 	if err != nil || fs != "" {
-		return fs, corrupt(err), err
+		return fs, false, err
 	}
 	rest, err = v.vacant(volumeID)
 	if errors.Is(err, hosterr.ErrFailedPrecondition) {
