@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
@@ -19,11 +20,12 @@ minute. The command returns when no call runs, up to --timeout, and then the pro
 
 The pod of csi-proxy has it as preStop hook, because the runtime of HostProcess
 containers ends the process five seconds after its signal. A Windows service refuses:
-Stop-Service stops it. It uses a pipe that only administrators of the node can open.`,
+Stop-Service stops it. With CSI_PROXY_POD in the environment, so does a csi-proxy in whose
+environment it is not the same, as that of another pod. It uses a pipe that only administrators of the node can open.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := onAdmin(c.Context(), a, "stop", func(ctx context.Context, c admin.AdminClient) (*admin.StopResponse, error) {
-				return c.Stop(ctx, &admin.StopRequest{})
+				return c.Stop(ctx, &admin.StopRequest{Pod: os.Getenv(admin.PodVariable)})
 			})
 			switch status.Code(err) {
 			case codes.DeadlineExceeded, codes.Unavailable:

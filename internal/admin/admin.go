@@ -12,6 +12,9 @@ import "sync"
 // Pipe is the name of the pipe.
 const Pipe = "csi-proxy-admin"
 
+// PodVariable is the environment variable with the UID of the pod that a process belongs to.
+const PodVariable = "CSI_PROXY_POD"
+
 // MaxAsked is how many devices are queried at once. It is less than the number of calls of one
 // pipe that run at once, so a description leaves room for others.
 const MaxAsked = 8

@@ -23,7 +23,10 @@ const (
 
 // StopRequest is the request of Stop.
 type StopRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pod whose csi-proxy is to be stopped, as its environment variable CSI_PROXY_POD names it;
+	// that of another pod, or of none, refuses. Empty stops whichever serves.
+	Pod           string `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -56,6 +59,13 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
 	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *StopRequest) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
 }
 
 // StopResponse is the response of Stop.
@@ -1708,8 +1718,9 @@ var File_csiproxyadmin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x1ccsiproxyadmin/v1/admin.proto\x12\x10csiproxyadmin.v1\"\r\n" +
-	"\vStopRequest\"\x0e\n" +
+	"\x1ccsiproxyadmin/v1/admin.proto\x12\x10csiproxyadmin.v1\"\x1f\n" +
+	"\vStopRequest\x12\x10\n" +
+	"\x03pod\x18\x01 \x01(\tR\x03pod\"\x0e\n" +
 	"\fStopResponse\"\xa6\x01\n" +
 	"\x12InspectDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +

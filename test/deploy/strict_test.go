@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,12 @@ func TestPodsOfTheManifests(t *testing.T) {
 				if works := len(c.Command) > 0 && strings.HasPrefix(c.Command[0], "%CONTAINER_SANDBOX_MOUNT_POINT%"); host && works {
 					if c.Lifecycle == nil || c.Lifecycle.PreStop == nil || c.Lifecycle.PreStop.Exec == nil || !strings.HasPrefix(c.Lifecycle.PreStop.Exec.Command[0], "%CONTAINER_SANDBOX_MOUNT_POINT%") {
 						t.Errorf("%s: %s: container %s has no preStop hook that waits for its calls", name, set.Name, c.Name)
+					}
+					own := func(e corev1.EnvVar) bool {
+						return e.Name == "CSI_PROXY_POD" && e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == "metadata.uid"
+					}
+					if c.Name == "csi-proxy" && !slices.ContainsFunc(c.Env, own) {
+						t.Errorf("%s: %s: the preStop hook may stop the csi-proxy of another pod", name, set.Name)
 					}
 					if g := pod.TerminationGracePeriodSeconds; g == nil || *g < 75 {
 						t.Errorf("%s: %s: the grace period is too short for calls of a minute", name, set.Name)

@@ -3,6 +3,7 @@ package server
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
@@ -28,6 +29,7 @@ type Server struct {
 	disks Disks
 	calls *calls.Calls
 	stop  func(context.Context) error
+	pod   string // of this process, or empty
 
 	questions questions
 }
@@ -38,7 +40,7 @@ var _ admin.AdminServer = (*Server)(nil)
 // whatever the rights of the pipes of drivers are. stop begins to stop the server, for a call.
 func Pipe(disks Disks, calls *calls.Calls, stop func(context.Context) error) serve.Pipe {
 	return serve.Pipe{
-		Name: admin.Pipe, Desc: &admin.Admin_ServiceDesc, Impl: &Server{disks: disks, calls: calls, stop: stop},
+		Name: admin.Pipe, Desc: &admin.Admin_ServiceDesc, Impl: &Server{disks: disks, calls: calls, stop: stop, pod: os.Getenv(admin.PodVariable)},
 		Changes: func(method string) bool { return method == "ClearDisk" },
 		Listen:  pipes.Listen,
 		Stops:   "Stop",
@@ -47,7 +49,10 @@ func Pipe(disks Disks, calls *calls.Calls, stop func(context.Context) error) ser
 }
 
 // Stop implements [admin.AdminServer].
-func (s *Server) Stop(ctx context.Context, _ *admin.StopRequest) (*admin.StopResponse, error) {
+func (s *Server) Stop(ctx context.Context, in *admin.StopRequest) (*admin.StopResponse, error) {
+	if pod := in.GetPod(); pod != "" && pod != s.pod {
+		return nil, hosterr.Text(hosterr.ErrFailedPrecondition, "another csi-proxy serves, not that of pod %s; it was not stopped", pod)
+	}
 	if err := s.stop(ctx); err != nil {
 		return nil, hosterr.Wrap("stop", "csi-proxy", err)
 	}

@@ -49,6 +49,13 @@ func TestStopAnswersWhenNoCallRuns(t *testing.T) {
 			}
 		}
 
+		for pod, stops := range map[string]bool{"": true, "own": true, "other": false} {
+			s := &Server{calls: all, stop: s.stop, pod: "own"}
+			if _, err := s.Stop(t.Context(), &admin.StopRequest{Pod: pod}); stops != (err == nil) || !stops && !errors.Is(err, hosterr.ErrFailedPrecondition) {
+				t.Errorf("a stop for pod %q: %v", pod, err)
+			}
+		}
+
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := (&Server{calls: new(calls.Calls), stop: s.stop}).Stop(gone, nil); !errors.Is(err, context.Canceled) {
