@@ -2,9 +2,11 @@ package volume_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -370,6 +372,64 @@ func TestWhatWindowsRemembers(t *testing.T) {
 			if !slices.Equal(got, c.want) {
 				t.Errorf("attributes and whether they persist: %v, want %v", got, c.want)
 			}
+		})
+	}
+}
+
+// A disk that SetDiskState takes offline for a moment, to make it writable, is online again whatever
+// fails then, also if the caller is gone.
+func TestDiskThatCannotBecomeWritableIsOnlineAgain(t *testing.T) {
+	for name, fails := range map[string]func(c *win32.Call, gone func()) error{
+		"what it is used for": func(c *win32.Call, _ func()) error {
+			if c.Name == "RegistryText" {
+				return win32.ERROR_ACCESS_DENIED
+			}
+			return c.Do()
+		},
+		"the attributes": func(c *win32.Call, _ func()) error {
+			if a, err := win32.DecodeSetDiskAttributes(c.In); c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES && err == nil && a.Mask&win32.DISK_ATTRIBUTE_READ_ONLY != 0 {
+				return win32.ERROR_IO_DEVICE
+			}
+			return c.Do()
+		},
+		"its caller": func(c *win32.Call, gone func()) error {
+			gone()
+			if c.Code == win32.IOCTL_DISK_GET_DISK_ATTRIBUTES {
+				return win32.ERROR_NOT_READY // asked again
+			}
+			return c.Do()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSlots(t, nodespec.WritableMedium)
+			s.Node.KeepReadOnly = true
+			n := s.put(1, "one", false)
+			if err := s.setState(n, true); err != nil {
+				t.Fatal(err)
+			}
+			s.Node.KeepReadOnly = false
+			ctx, gone := context.WithCancel(t.Context())
+			var offline, ended atomic.Bool
+			s.Observe(func(c *win32.Call) error {
+				if offline.Load() && !ended.Load() {
+					return fails(c, gone)
+				}
+				err := c.Do()
+				if a, failed := win32.DecodeSetDiskAttributes(c.In); c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES && failed == nil && a.Attributes == win32.DISK_ATTRIBUTE_OFFLINE {
+					offline.Store(true)
+				}
+				return err
+			})
+			_, err := s.disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: n, IsOnline: true})
+			if !offline.Load() || err == nil {
+				t.Errorf("SetDiskState = %v, and the disk was offline %t; want an error after that", err, offline.Load())
+			}
+			ended.Store(true)
+			s.is(n, true, true)
+			if err := s.setState(n, true); err != nil {
+				t.Fatal(err)
+			}
+			s.is(n, true, false)
 		})
 	}
 }

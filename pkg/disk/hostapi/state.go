@@ -113,7 +113,14 @@ func (d DiskAPI) renew(number uint32) error {
 	if err != nil {
 		return err
 	}
-	return d.bringOnline(number, disk)
+	if err = d.bringOnline(number, disk); err == nil {
+		return nil
+	}
+	// It was online before, and other volumes may be on it.
+	if failed := disk.SetAttributes(context.WithoutCancel(d.host.Ctx), 0, win32.DISK_ATTRIBUTE_OFFLINE, storage.Passing); failed != nil {
+		d.host.Node.Log.Warn("Failed to take a disk online again", "disk", number, "err", failed)
+	}
+	return err
 }
 
 // idle locks and dismounts the volumes of a disk until the caller calls done, or returns why the disk has to stay
