@@ -12,35 +12,30 @@ import (
 // what they are, because another disk may get the number.
 type protected struct {
 	mu    sync.Mutex
-	disks map[uint32]identified
+	disks map[uint32]kind
 }
 
-// identified is what a disk says it is. Disks of Azure have no serial numbers, and differ by their
-// partition tables only.
-type identified struct {
-	device win32.DeviceDescriptor
-	table  string
-	read   bool // the table, which Windows may not do of a disk that is offline
+// kind is what a disk says of itself. Azure's disks have no serial numbers, only page 83h.
+type kind struct {
+	descriptor win32.DeviceDescriptor
+	page83     string
 }
 
-func (d *Disk) identified(ctx context.Context) (i identified) {
-	i.device, _ = d.Descriptor(ctx) // a disk that does not say what it is is known by its number
-	if l, err := d.Layout(ctx); err == nil {
-		i.table, i.read = Identity(l), true
-	}
-	return i
+// kind asks the disk. One that does not say what it is is known by its number.
+func (d *Disk) kind(ctx context.Context) (k kind) {
+	k.descriptor, _ = d.Descriptor(ctx)
+	ids, _ := d.Property(ctx, win32.StorageDeviceIdProperty, 4096)
+	k.page83 = string(ids)
+	return k
 }
 
 func protectedOn(n *node.Node) *protected {
-	return node.Shared(n, "protected", func() *protected { return &protected{disks: map[uint32]identified{}} })
+	return node.Shared(n, "protected", func() *protected { return &protected{disks: map[uint32]kind{}} })
 }
 
 // Protect notes whether SetDiskReadOnly has made the disk read-only.
 func (d *Disk) Protect(ctx context.Context, number uint32, readOnly bool) {
-	var is identified
-	if readOnly {
-		is = d.identified(ctx)
-	}
+	is := d.kind(ctx)
 	p := protectedOn(d.node)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,6 +54,5 @@ func (d *Disk) Protected(ctx context.Context, number uint32) bool {
 	if !noted {
 		return false
 	}
-	is := d.identified(ctx)
-	return is.device == was.device && (is.table == was.table || !is.read || !was.read)
+	return d.kind(ctx) == was
 }

@@ -3,6 +3,7 @@ package volume_test
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"log/slog"
 	"slices"
 	"strings"
@@ -289,8 +290,28 @@ func TestReadOnlyByRequestThenAnotherDisk(t *testing.T) {
 // A disk that SetDiskReadOnly made read-only stays so when it goes offline and online, and
 // another one that gets its number does not.
 func TestReadOnlyByRequest(t *testing.T) {
+	t.Run("serial numbers", func(t *testing.T) { readOnlyByRequest(t, (*slots).put) })
+	// Azure's disks have none, and are all of one product.
+	t.Run("none", func(t *testing.T) {
+		readOnlyByRequest(t, func(s *slots, slot uint8, id string, _ bool) uint32 {
+			d := data(gib, "NTFS")
+			d.ID, d.Bus, d.Vendor, d.Product, d.Address = id, "sas", "Msft    ", "Virtual Disk    ", &nodespec.Address{Target: slot}
+			d.Identifiers = []nodespec.Identifier{{Type: 3, CodeSet: "binary", Hex: hex.EncodeToString([]byte("node" + id))}}
+			n, err := s.Windows.Attach(d)
+			if err == nil {
+				err = s.Windows.AwaitDisk(n)
+			}
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			return n
+		})
+	})
+}
+
+func readOnlyByRequest(t *testing.T, put func(s *slots, slot uint8, id string, protected bool) uint32) {
 	s := newSlots(t, nodespec.WritableMedium)
-	n := s.put(1, "one", false)
+	n := put(s, 1, "one", false)
 	if _, err := s.disk.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: n, IsReadOnly: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +325,7 @@ func TestReadOnlyByRequest(t *testing.T) {
 		}
 	}
 	s.take(n)
-	if again := s.put(1, "two", false); again != n {
+	if again := put(s, 1, "two", false); again != n {
 		t.Fatalf("disk %d, want %d", again, n)
 	}
 	if err := s.setState(n, true); err != nil {
