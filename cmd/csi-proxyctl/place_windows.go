@@ -85,7 +85,7 @@ func serviceArgs(service string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	args, err := windows.DecomposeCommandLine(command)
+	args, err := windows.DecomposeCommandLine(winsvc.InQuotes(command))
 	if err != nil || len(args) == 0 {
 		return nil, fmt.Errorf("%w: %s", errCommandLine, command)
 	}

@@ -28,6 +28,21 @@ func isProgram(path string) bool {
 	return programName.MatchString(path[strings.LastIndexAny(path, `\/:`)+1:])
 }
 
+// InQuotes returns the command line of a service with quotes around a program whose path has blanks:
+// Windows starts it without them, too, if nothing else is there under a beginning of the path.
+func InQuotes(command string) string {
+	if strings.HasPrefix(command, `"`) {
+		return command
+	}
+	for end := range len(command) + 1 {
+		if end < len(command) && command[end] != ' ' || !strings.HasSuffix(strings.ToLower(command[:end]), ".exe") {
+			continue
+		}
+		return `"` + command[:end] + `"` + command[end:]
+	}
+	return command
+}
+
 // Asked reports whether the arguments of csi-proxy make it a service, also if they are wrong
 // otherwise.
 func Asked(args []string) bool {

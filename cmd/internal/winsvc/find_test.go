@@ -2,6 +2,21 @@ package winsvc
 
 import "testing"
 
+func TestProgramsWithBlanks(t *testing.T) {
+	for command, want := range map[string]string{
+		`C:\Program Files\csi-proxy\csi-proxy.exe -windows-service -kubelet-path="C:\a b"`: `"C:\Program Files\csi-proxy\csi-proxy.exe" -windows-service -kubelet-path="C:\a b"`,
+		`C:\Program Files\csi-proxy\CSI-Proxy.EXE`:                                         `"C:\Program Files\csi-proxy\CSI-Proxy.EXE"`,
+		`"C:\a b\csi-proxy.exe" -v=2`:                                                      `"C:\a b\csi-proxy.exe" -v=2`,
+		`C:\w\cmd.exe /c C:\k\csi-proxy.exe`:                                               `"C:\w\cmd.exe" /c C:\k\csi-proxy.exe`,
+		`C:\k\program -v=2`:                                                                `C:\k\program -v=2`,
+		``:                                                                                 ``,
+	} {
+		if got := InQuotes(command); got != want {
+			t.Errorf("InQuotes(%s) = %s, want %s", command, got, want)
+		}
+	}
+}
+
 func TestProgramNames(t *testing.T) {
 	for path, want := range map[string]bool{
 		`C:\a\csi-proxy.exe`: true, `C:\k\csi-proxy-server.exe`: true, `csi-proxy-v1.3.0.exe`: true, `c:/a/CSIPROXY.EXE`: true, `C:csi-proxy.exe`: true,

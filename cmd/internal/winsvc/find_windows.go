@@ -73,7 +73,7 @@ func Find() ([]Installed, error) {
 
 // installed returns what a service runs, without a program if that is not csi-proxy.
 func installed(name, command string) Installed {
-	all, err := windows.DecomposeCommandLine(command)
+	all, err := windows.DecomposeCommandLine(InQuotes(command))
 	if err != nil || len(all) == 0 {
 		all = []string{""}
 	}
