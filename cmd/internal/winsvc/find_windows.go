@@ -24,7 +24,7 @@ func Processes() (map[string]uint32, error) {
 // list returns services in a state, with their processes, which are 0 if they do not run.
 func list(manager windows.Handle, state uint32) (map[string]uint32, error) {
 	for size := uint32(64 << 10); ; {
-		buffer := make([]uint64, size/8)
+		buffer := make([]uint64, (size+7)/8)
 		var needed, count uint32
 		err := windows.EnumServicesStatusEx(manager, windows.SC_ENUM_PROCESS_INFO, windows.SERVICE_WIN32, state, (*byte)(unsafe.Pointer(&buffer[0])), size, &needed, &count, nil, nil)
 		if errors.Is(err, windows.ERROR_MORE_DATA) {
