@@ -3,6 +3,7 @@ package winsvc
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -50,7 +51,8 @@ func Asked(args []string) bool {
 	for _, a := range args {
 		name, value, given := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(a, "-"), "-"), "=")
 		if name == "windows-service" && name != a {
-			is = !given || value == "true"
+			on, err := strconv.ParseBool(value) // as package flag
+			is = !given || err == nil && on
 		}
 	}
 	return is

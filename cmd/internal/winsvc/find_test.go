@@ -1,6 +1,9 @@
 package winsvc
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestProgramsWithBlanks(t *testing.T) {
 	for command, want := range map[string]string{
@@ -26,8 +29,11 @@ func TestProgramNames(t *testing.T) {
 			t.Errorf("isProgram(%q) = %t, want %t", path, is, want)
 		}
 	}
-	for want, args := range map[bool][]string{true: {"-windows-service", "-nonsense"}, false: {"--windows-service=false", "windows-service"}} {
-		if is := Asked(args); is != want {
+	for args, want := range map[string]bool{
+		"-windows-service -nonsense": true, "-v=2 --windows-service=1": true, "-windows-service=True": true,
+		"--windows-service=false windows-service": false, "-windows-service=yes": false,
+	} {
+		if is := Asked(strings.Fields(args)); is != want {
 			t.Errorf("Asked(%q) = %t, want %t", args, is, want)
 		}
 	}
