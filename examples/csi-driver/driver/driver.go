@@ -74,6 +74,7 @@ type Driver struct {
 	config Config
 
 	running sync.RWMutex // read-locked by each call
+	stopped bool         // by the preStop hook; guarded by running
 
 	mu   sync.Mutex
 	busy map[string]bool // volumes with a running call
@@ -114,6 +115,9 @@ func (d *Driver) Serve(ctx context.Context, l net.Listener) error {
 func (d *Driver) intercept(ctx context.Context, in any, info *grpc.UnaryServerInfo, call grpc.UnaryHandler) (any, error) {
 	d.running.RLock()
 	defer d.running.RUnlock()
+	if d.stopped { // the program may end at any time
+		return nil, status.Error(codes.Unavailable, "the driver stops")
+	}
 	ctx, cancel := context.WithTimeout(ctx, d.config.Timeout)
 	defer cancel()
 	log := d.config.Log.WithValues("method", path.Base(info.FullMethod))

@@ -27,6 +27,7 @@ func (d *Driver) registerStop(s *grpc.Server, stop func()) {
 			go stop() // it waits for this call as well
 			d.running.Lock()
 			defer d.running.Unlock()
+			d.stopped = true
 			return new(emptypb.Empty), nil
 		}}},
 	}, d)
