@@ -143,7 +143,7 @@ func (d DiskAPI) idle(number uint32, disk *storage.Disk) (done func(), err error
 		return nil, err
 	}
 	if len(folders) > 0 {
-		return nil, hosterr.Text(hosterr.ErrFailedPrecondition, "its volume is mounted at %q", folders[0].Path)
+		return nil, hosterr.Text(hosterr.ErrFailedPrecondition, "its volume is mounted at %q (if that folder is gone, mountvol /R makes Windows forget it)", folders[0].Path)
 	}
 	look, err := disk.NewLook(ctx, own.DeviceNumber, l)
 	if err != nil {
