@@ -11,36 +11,56 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 )
 
-// attributesOfASlot asks what of the attributes of a disk the next one at its address has.
+// attributesOfASlot asks what of the attributes of a disk the next one at its address has. It first
+// sees that there is a next one: what Windows remembers for an address can be taken back only there.
 func attributesOfASlot(p *place) string {
 	const both = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
-	next := func(remembered bool) string {
-		number := p.attach(conformance.Disk{Size: gib})
-		var at, now win32.SCSIAddress
-		var attributes uint64
-		p.onDisk(number, func(ctx context.Context, d *storage.Disk) (err error) {
-			at, err = d.SCSIAddress(ctx)
-			return errors.Join(err, d.SetAttributes(ctx, 0, both, storage.Remembered), d.SetAttributes(ctx, both, both, remembered))
-		})
+	const moved = "not known, it got another address"
+	number := p.attach(conformance.Disk{Size: gib})
+	at := p.address(number)
+	next := func() (same bool) {
 		_, err := p.Detach(number)
 		p.need(err)
-		p.onDisk(p.attach(conformance.Disk{Size: gib}), func(ctx context.Context, d *storage.Disk) (err error) {
-			if now, err = d.SCSIAddress(ctx); err == nil {
-				attributes, err = d.Attributes(ctx)
-			}
+		number = p.attach(conformance.Disk{Size: gib})
+		return p.address(number) == at
+	}
+	if !next() {
+		return moved
+	}
+	after := func(remembered bool) string {
+		p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
+			return errors.Join(d.SetAttributes(ctx, 0, both, storage.Remembered), d.SetAttributes(ctx, both, both, remembered))
+		})
+		if !next() {
+			return moved
+		}
+		var attributes uint64
+		p.onDisk(number, func(ctx context.Context, d *storage.Disk) (err error) {
+			attributes, err = d.Attributes(ctx)
 			return errors.Join(err, d.SetAttributes(ctx, 0, both, storage.Remembered)) // the slot is given back
 		})
-		switch {
-		case now != at:
-			return "not known, it got another address"
-		case attributes == both:
+		switch attributes {
+		case both:
 			return "both"
-		case attributes == 0:
+		case 0:
 			return "none"
 		}
 		return fmt.Sprintf("%#x", attributes)
 	}
-	return "with Persist " + next(storage.Remembered) + ", without " + next(storage.Passing)
+	with := after(storage.Remembered)
+	if with == moved {
+		return moved
+	}
+	return "with Persist " + with + ", without " + after(storage.Passing)
+}
+
+// address returns the address of a disk.
+func (p *place) address(number uint32) (at win32.SCSIAddress) {
+	p.onDisk(number, func(ctx context.Context, d *storage.Disk) (err error) {
+		at, err = d.SCSIAddress(ctx)
+		return err
+	})
+	return at
 }
 
 // tableUnderAVolume writes the partition table below an open directory, as the growth of a

@@ -534,3 +534,48 @@ func TestImport(t *testing.T) {
 		}
 	}
 }
+
+// moving is a machine on which each new disk gets an address of its own.
+type moving struct {
+	machine
+	next uint8
+}
+
+func (m *moving) Attach(d conformance.Disk) (uint32, error) {
+	m.next++
+	d.Bus, d.Serial, d.Address = "scsi", "moving", &nodespec.Address{Target: m.next}
+	return m.machine.Attach(d)
+}
+
+// Where the next disk has another address, the question has no answer, and must leave nothing at
+// the first one: a disk of the machine may get that one day.
+func TestQuestionAboutASlotLeavesNothing(t *testing.T) {
+	p := newPlace(t, options{Simulated: true, Dir: `C:\ProgramData\t`}, backends[0])
+	p.machine = &moving{machine: p.machine}
+	left := map[win32.SCSIAddress]uint64{}
+	ask := p.node.API
+	p.node.API = win32.Observe(ask, func(c *win32.Call) error {
+		err := c.Do()
+		if a, failed := win32.DecodeSetDiskAttributes(c.In); c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES && failed == nil && a.Persist {
+			b := make([]byte, 8)
+			if _, err := ask.DeviceIoControl(c.Handle, win32.IOCTL_SCSI_GET_ADDRESS, nil, b); err != nil {
+				return err
+			}
+			at, err := win32.DecodeSCSIAddress(b)
+			if err != nil {
+				return err
+			}
+			left[at] = a.Attributes
+		}
+		return err
+	})
+	answer := attributesOfASlot(p)
+	if !strings.Contains(answer, "another address") {
+		t.Errorf("answer %q", answer)
+	}
+	for at, attributes := range left {
+		if attributes != 0 {
+			t.Errorf("Windows remembers the attributes %#x for %+v", attributes, at)
+		}
+	}
+}
