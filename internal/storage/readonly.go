@@ -12,30 +12,38 @@ import (
 // what they are, because another disk may get the number.
 type protected struct {
 	mu    sync.Mutex
-	disks map[uint32]kind
+	disks map[uint32]identified
 }
 
-// kind is what a disk says of itself. Azure's disks have no serial numbers, only page 83h.
-type kind struct {
-	descriptor win32.DeviceDescriptor
-	page83     string
+// identified is what a disk says it is. Not all have serial numbers or page 83h; then their partition
+// tables differ.
+type identified struct {
+	device win32.DeviceDescriptor
+	page83 string
+	table  string
+	read   bool // the table, which Windows may not do of a disk that is offline
 }
 
-// kind asks the disk. One that does not say what it is is known by its number.
-func (d *Disk) kind(ctx context.Context) (k kind) {
-	k.descriptor, _ = d.Descriptor(ctx)
+func (d *Disk) identified(ctx context.Context) (i identified) {
+	i.device, _ = d.Descriptor(ctx) // a disk that does not say what it is is known by its number
 	ids, _ := d.Property(ctx, win32.StorageDeviceIdProperty, 4096)
-	k.page83 = string(ids)
-	return k
+	i.page83 = string(ids)
+	if l, err := d.Layout(ctx); err == nil {
+		i.table, i.read = Identity(l), true
+	}
+	return i
 }
 
 func protectedOn(n *node.Node) *protected {
-	return node.Shared(n, "protected", func() *protected { return &protected{disks: map[uint32]kind{}} })
+	return node.Shared(n, "protected", func() *protected { return &protected{disks: map[uint32]identified{}} })
 }
 
 // Protect notes whether SetDiskReadOnly has made the disk read-only.
 func (d *Disk) Protect(ctx context.Context, number uint32, readOnly bool) {
-	is := d.kind(ctx)
+	var is identified
+	if readOnly {
+		is = d.identified(ctx)
+	}
 	p := protectedOn(d.node)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,5 +62,6 @@ func (d *Disk) Protected(ctx context.Context, number uint32) bool {
 	if !noted {
 		return false
 	}
-	return d.kind(ctx) == was
+	is := d.identified(ctx)
+	return is.device == was.device && is.page83 == was.page83 && (is.table == was.table || !is.read || !was.read)
 }

@@ -114,7 +114,7 @@ func operations() []operation {
 		{name: "SetDiskState, online", calls: 31, searches: 57, perVolume: 8, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: w.last, IsOnline: true}))
 		}},
-		{name: "SetDiskReadOnly", calls: 36, run: func(ctx context.Context, w *world) error {
+		{name: "SetDiskReadOnly", calls: 37, run: func(ctx context.Context, w *world) error {
 			return err2(w.Disk.SetDiskReadOnly(ctx, &disk.SetDiskReadOnlyRequest{DiskNumber: w.last, IsReadOnly: true}))
 		}},
 		{name: "SetDiskReadOnly, writable", calls: 13, run: func(ctx context.Context, w *world) error {
