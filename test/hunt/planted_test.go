@@ -168,7 +168,8 @@ var plants = map[string]plant{
 		return win32.Observe(api, func(c *win32.Call) error {
 			err := c.Do()
 			foreign := diskObject{w: w, id: foreignVolume}
-			if _, v := foreign.find(w.show()); c.Name == "ReadAt" && v != nil && strings.EqualFold(c.Path+`\`, v.ID) {
+			d, v := foreign.find(w.show())
+			if c.Name == "ReadAt" && v != nil && (strings.EqualFold(c.Path+`\`, v.ID) || strings.HasSuffix(c.Path, fmt.Sprintf("PhysicalDrive%d", d.Number))) {
 				clear(c.Out)
 			}
 			return err
