@@ -53,6 +53,9 @@ func linger() error {
 	if err := svc.Run(ServiceName, stopped{}); err != nil {
 		return err
 	}
+	if _, err := os.Stat(path + oldSuffix); err != nil {
+		return nil // it was installed, and nothing will replace it
+	}
 	if err := await(10*time.Minute, func() error {
 		now, err := os.Stat(path)
 		if err == nil && os.SameFile(own, now) {
