@@ -46,7 +46,7 @@ func questions() []question {
 		{
 			name: "rights of a client", contract: "pipes.md#rights", pipes: true,
 			asks:   "Are the rights 0x12019b enough to connect to a pipe as published clients do?",
-			does:   "makes a pipe that gives administrators these rights and nobody more, connects for reading and writing, and sends a byte",
+			does:   "makes a pipe that gives administrators these rights and no one else, connects for reading and writing, and sends a byte",
 			expect: []string{"yes"}, change: "the default of `-pipe-sddl` gives administrators more",
 			ask: rightsOfClient,
 		},

@@ -52,7 +52,7 @@ func rebootQuestions() []rebootQuestion {
 				name: "mapping without WMI after a restart", contract: "smb.md#two-ways-to-a-global-mapping", settings: true, windows: true, native: true,
 				asks:   "What does a restart leave of a mapping of NetUseAdd with its two flags?",
 				does:   "the same, through NetUseAdd",
-				expect: []string{"as for the other way"}, change: "without WMI, a mapping is made anew after a restart",
+				expect: []string{"as for the other way"}, change: "without WMI, a mapping is made again after a restart",
 			}, mappingBefore, mappingAfter,
 		},
 		{

@@ -92,7 +92,7 @@ func (d DiskAPI) switchState(diskNumber uint32, isOnline bool) error {
 }
 
 // renew takes an online disk that is read-only offline and online again, which makes it writable
-// and mounts its file systems anew: Windows remembered the attribute for the slot, from an
+// and mounts its file systems again: Windows remembered the attribute for the slot, from an
 // earlier disk there. A disk that stays read-only is logged.
 func (d DiskAPI) renew(number uint32) error {
 	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, number, storage.ReadWrite)
