@@ -53,7 +53,7 @@ func TestUnderWine(t *testing.T) {
 }
 
 // Both sides of the question about containers, here without one: the client waits for the pipe, and
-// is told when it was made again.
+// connects once csi-proxy has made it again.
 func TestContainerUnderWine(t *testing.T) {
 	needsWine(t)
 	t.Chdir(t.TempDir())
