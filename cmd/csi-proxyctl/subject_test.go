@@ -53,8 +53,8 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s: the cause %q, want %q", s.text, key, s.cause)
 		}
 	}
-	if n < 60 {
-		t.Errorf("%d texts, want 60", n)
+	if n < 80 {
+		t.Errorf("%d texts, want 80", n)
 	}
 }
 
@@ -85,7 +85,7 @@ func inWords(s subject) string {
 		return fmt.Sprintf("disk %d", s.disk)
 	case s.kind == aPipe:
 		return "pipe " + s.text
-	case strings.Contains(s.text, ": "):
+	case isSentence(s.text):
 		return "none"
 	}
 	return "name " + s.text

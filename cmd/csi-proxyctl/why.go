@@ -131,6 +131,7 @@ func (a *app) why(ctx context.Context, text string) (explanation, error) {
 	s := subjectOf(text)
 	if s.kind == aPipe {
 		q.pipe(ctx, s.text)
+		q.causeInText()
 		return q.explanation, nil
 	}
 	in := &admin.DescribeRequest{}
@@ -173,11 +174,16 @@ func (a *app) why(ctx context.Context, text string) (explanation, error) {
 	}
 	q.blameQuoted()
 	q.blameHeld(ctx)
-	if _, result, cause, command := causeIn(text); cause != "" {
+	q.causeInText()
+	return q.explanation, nil
+}
+
+// causeInText concludes what stands in the text of an event, unless something worse was found.
+func (q *inquiry) causeInText() {
+	if _, result, cause, command := causeIn(q.text); cause != "" {
 		q.step("text", "%s", cause)
 		q.conclude(result, cause, command)
 	}
-	return q.explanation, nil
 }
 
 // otherVolumes explains the other volumes of a pod, until one has a problem.
@@ -441,7 +447,7 @@ func (q *inquiry) unknown(name string, at []string) {
 		cause += " (" + question + ")"
 	}
 	if strings.TrimSpace(q.text) == name {
-		if strings.Contains(name, ": ") {
+		if isSentence(name) {
 			cause, remedy = "the text names no path, volume, pod, disk, share or pipe", "give the name of the persistent volume, which kubectl get pvc shows as VOLUME, or a path"
 		}
 		q.conclude(resultUnknown, cause, remedy)
