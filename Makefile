@@ -91,8 +91,8 @@ build-windows-amd64 build-windows-arm64: build-windows-%:
 	$(GO) run ./hack/stamp -version '$(VERSION)' bin/windows-$*/csi-proxy.exe bin/windows-$*/csi-proxy-sim.exe bin/windows-$*/csi-proxyctl.exe bin/windows-$*/csi-proxy-verify.exe
 
 .PHONY: release
-release: build-windows ## dist/: zips, image, chart, bills of materials, licenses, checksums; BASE=LAYOUT completes the image
-	cd hack/release && GOWORK=off $(GO) run . -version '$(VERSION)' -time '$(shell git log -1 --format=%ct)' -bin '$(CURDIR)/bin' -source '$(CURDIR)' -out '$(CURDIR)/dist' -base '$(if $(BASE),$(abspath $(BASE)))'
+release: build-windows ## dist/: zips, image, chart, bills of materials, licenses, checksums; BASE=LAYOUT completes the image, KEY=FILE signs with minisign
+	cd hack/release && GOWORK=off $(GO) run . -version '$(VERSION)' -time '$(shell git log -1 --format=%ct)' -bin '$(CURDIR)/bin' -source '$(CURDIR)' -out '$(CURDIR)/dist' -base '$(if $(BASE),$(abspath $(BASE)))' -key '$(if $(KEY),$(abspath $(KEY)))'
 
 .PHONY: lab
 lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -106,4 +108,20 @@ func (r *release) checksums() error {
 	all := sha256.Sum256(sums.Bytes())
 	r.say("SHA256SUMS: %d files; its own hash is %s", files, hex.EncodeToString(all[:]))
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), sums.Bytes(), 0o644)
+}
+
+// signature signs SHA256SUMS, and so all files, by the program minisign, which asks for the
+// password of the key.
+func (r *release) signature(ctx context.Context) error {
+	if r.key == "" {
+		r.say("signature: none; KEY=FILE signs the release with minisign")
+		return nil
+	}
+	c := exec.CommandContext(ctx, "minisign", "-S", "-s", r.key, "-m", filepath.Join(r.out, "SHA256SUMS"), "-t", "csi-proxy "+r.number())
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, r.log, r.log
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("minisign with the key %s: %w", r.key, err)
+	}
+	r.say("signature: SHA256SUMS.minisig")
+	return nil
 }

@@ -1,6 +1,6 @@
 // Command release puts what `make build-windows` has built into the files of a release:
 //
-//		release -version v2.0.0 -time 1790000000 -bin ../../bin -out ../../dist [-base LAYOUT]
+//		release -version v2.0.0 -time 1790000000 -bin ../../bin -out ../../dist [-base LAYOUT] [-key FILE]
 //
 //	  - a zip for each architecture: the programs, the licenses of what they contain, and a
 //	    software bill of materials
@@ -8,9 +8,10 @@
 //	  - the HostProcess image of both architectures as an OCI image layout
 //	  - the chart, packaged as Helm does
 //	  - the notes of the version, from CHANGELOG.md
-//	  - SHA256SUMS
+//	  - SHA256SUMS, and with -key its signature SHA256SUMS.minisig
 //
-// The same programs, version and time give the same bytes. The time is that of the commit.
+// The same programs, version and time give the same bytes, except the signature. The time is
+// that of the commit.
 //
 // The command is a module of its own: its libraries (of container registries, of Helm, of
 // CycloneDX) are not for those who build or test the programs.
@@ -54,6 +55,7 @@ type release struct {
 	source  string // the root of the repository
 	out     string
 	base    string // an OCI image layout, or empty
+	key     string // a secret key of minisign, or empty
 	licenses
 	log io.Writer
 }
@@ -68,11 +70,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	f.StringVar(&r.source, "source", ".", "the root `directory` of the repository")
 	f.StringVar(&r.out, "out", "dist", "the `directory` to write to, which must be empty or hold an earlier release")
 	f.StringVar(&r.base, "base", "", "an OCI image `layout` with the base image; without it the image is incomplete")
+	f.StringVar(&r.key, "key", "", "a secret key of minisign, as a `file`, that signs SHA256SUMS; without it the release is not signed")
 	if err := f.Parse(args); err != nil {
 		return 2
 	}
 	if r.version == "" || *seconds <= 0 || f.NArg() > 0 {
-		fmt.Fprintln(stderr, "usage: release -version VERSION -time SECONDS [-bin DIR] [-source DIR] [-out DIR] [-base LAYOUT]")
+		fmt.Fprintln(stderr, "usage: release -version VERSION -time SECONDS [-bin DIR] [-source DIR] [-out DIR] [-base LAYOUT] [-key FILE]")
 		return 2
 	}
 	r.time = time.Unix(*seconds, 0).UTC()
@@ -95,7 +98,7 @@ func (r *release) make(ctx context.Context) error {
 	for _, step := range []struct {
 		what string
 		do   func() error
-	}{{"image", r.image}, {"chart", r.chart}, {"notes", r.notes}, {"checksums", r.checksums}} {
+	}{{"image", r.image}, {"chart", r.chart}, {"notes", r.notes}, {"checksums", r.checksums}, {"signature", func() error { return r.signature(ctx) }}} {
 		if err := step.do(); err != nil {
 			return fmt.Errorf("%s: %w", step.what, err)
 		}

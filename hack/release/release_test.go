@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -368,5 +369,40 @@ func TestSection(t *testing.T) {
 	}
 	if section, _ := sectionOf("# Changelog\n", "1.0.0"); section != "" {
 		t.Errorf("no section: %q", section)
+	}
+}
+
+// The signature is judged by minisign itself, with the public key of the pair.
+func TestSignature(t *testing.T) {
+	if _, err := exec.LookPath("minisign"); err != nil {
+		t.Skipf("%v; make test installs it", err)
+	}
+	minisign := func(args ...string) error {
+		out, err := exec.Command("minisign", args...).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("minisign %v: %w\n%s", args, err, out)
+		}
+		return err
+	}
+	keys, out := t.TempDir(), filepath.Join(t.TempDir(), "dist")
+	public, secret := filepath.Join(keys, "key.pub"), filepath.Join(keys, "key")
+	if err := minisign("-G", "-W", "-p", public, "-s", secret); err != nil {
+		t.Fatal(err)
+	}
+	made(t, built(t), out, "-key", secret)
+	sums := filepath.Join(out, "SHA256SUMS")
+	if err := minisign("-V", "-p", public, "-m", sums); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(sums, []byte("others\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := minisign("-V", "-p", public, "-m", sums); err == nil {
+		t.Error("minisign verifies a signature of other checksums")
+	}
+	var stdout, stderr bytes.Buffer
+	args := []string{"-version", "v2.3.4", "-time", "1790000000", "-bin", built(t), "-source", source, "-out", filepath.Join(t.TempDir(), "dist"), "-key", filepath.Join(keys, "none")}
+	if code := run(t.Context(), args, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "minisign with the key") {
+		t.Errorf("a key that does not exist: exit code %d, %s", code, stderr.String())
 	}
 }

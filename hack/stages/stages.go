@@ -93,6 +93,7 @@ func installPackages(ctx context.Context, r *report) error {
 		{"blkid", "util-linux", "judges boot sectors"},
 		{"x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64", "judges structure layouts by Windows' headers"},
 		{"gcc", "gcc", "the race detector needs cgo"},
+		{"minisign", "minisign", "signs releases, and judges their signature"},
 		{"/usr/lib/python3/dist-packages/samba/__init__.py", "python3-samba", "judges access control lists"},
 	} {
 		if have(p.program) {

@@ -131,7 +131,7 @@ func TestSignalOfContainerCutsCalls(t *testing.T) {
 	if _, err := init.cmd.Process.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	signalShutdown(t, child)
+	signal(t, child, windows.CTRL_SHUTDOWN_EVENT)
 	init.awaitOutput(regexp.MustCompile(`Waiting for running calls to finish" calls=1 limit="3s"`))
 	if err := <-answer; status.Code(err) != codes.Unavailable {
 		t.Errorf("FormatVolume = %v, want %v", err, codes.Unavailable)
@@ -142,9 +142,53 @@ func TestSignalOfContainerCutsCalls(t *testing.T) {
 	init.awaitOutput(regexp.MustCompile(`cut off 1 calls`))
 }
 
-// signalShutdown sends CTRL_SHUTDOWN_EVENT to a process of another console as hcsshim does: by a
-// thread in it that calls the function which Windows calls for the event.
-func signalShutdown(t *testing.T, p *os.Process) {
+// nssm.exe runs csi-proxy as a console program without -windows-service, with its output in files
+// that it opens to append, and stops it with Ctrl-C.
+func TestConsoleProgramOfNssm(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "csi-proxy.err.log")
+	if err := os.WriteFile(log, []byte("of the last run\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	output, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+	c := exec.Command(csiProxySim.path(t))
+	c.Stderr = output
+	c.SysProcAttr = &windows.SysProcAttr{CreationFlags: windows.CREATE_NEW_CONSOLE}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill() }) // fails if it has ended
+	logged := func(what string) {
+		t.Helper()
+		err := nodetest.Eventually(timeout, func() error {
+			text, err := os.ReadFile(log)
+			if err == nil && !regexp.MustCompile(`^of the last run\n(?s:.*)`+what).Match(text) {
+				err = fmt.Errorf("no %q in the log:\n%s", what, text)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	logged(serving.String())
+	answer := format(t, time.Second)
+	signal(t, c.Process, windows.CTRL_C_EVENT)
+	if err := <-answer; err != nil {
+		t.Errorf("FormatVolume = %v, want its answer", err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("csi-proxy ended with %v", err)
+	}
+	logged("Waiting for running calls to finish")
+}
+
+// signal sends an event to a process of another console as hcsshim does: by a thread in it that
+// calls the function which Windows calls for the event.
+func signal(t *testing.T, p *os.Process, event uintptr) {
 	t.Helper()
 	h, err := windows.OpenProcess(windows.PROCESS_CREATE_THREAD|windows.PROCESS_QUERY_INFORMATION|windows.PROCESS_VM_OPERATION|windows.PROCESS_VM_WRITE|windows.PROCESS_VM_READ, false, uint32(p.Pid))
 	if err != nil {
@@ -156,7 +200,7 @@ func signalShutdown(t *testing.T, p *os.Process) {
 	if err := routine.Find(); err != nil {
 		t.Fatal(err)
 	}
-	thread, _, err := kernel32.NewProc("CreateRemoteThread").Call(uintptr(h), 0, 0, routine.Addr(), windows.CTRL_SHUTDOWN_EVENT, 0, 0)
+	thread, _, err := kernel32.NewProc("CreateRemoteThread").Call(uintptr(h), 0, 0, routine.Addr(), event, 0, 0)
 	if thread == 0 {
 		t.Fatal(err)
 	}
