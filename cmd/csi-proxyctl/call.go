@@ -67,9 +67,9 @@ does not call the method.`,
 			if err != nil {
 				return err
 			}
-			conn, err := connect(svc.pipe())
+			conn, err := a.connect(svc.pipe())
 			if err != nil {
-				return &hinted{err, otherVersions(svc, err)}
+				return &hinted{err, a.otherVersions(svc, err)}
 			}
 			defer conn.Close()
 			ctx, cancel := a.limited(c.Context())
@@ -182,7 +182,7 @@ func fieldOf(d protoreflect.MessageDescriptor, name string) protoreflect.FieldDe
 
 // otherVersions returns a hint with the versions of the group that are served, if the
 // pipe of svc does not exist.
-func otherVersions(svc api, err error) string {
+func (a *app) otherVersions(svc api, err error) string {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
@@ -191,7 +191,7 @@ func otherVersions(svc api, err error) string {
 		if other.group != svc.group || other.version == svc.version {
 			continue
 		}
-		if conn, err := connect(other.pipe()); err == nil {
+		if conn, err := a.connect(other.pipe()); err == nil {
 			conn.Close()
 			served = append(served, other.String())
 		}

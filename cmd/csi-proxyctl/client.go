@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"slices"
+	"strings"
 	"syscall"
 
 	"google.golang.org/grpc"
@@ -15,18 +15,23 @@ import (
 )
 
 // onAPI makes one call with a client of an API, such as "smb/v1".
-func onAPI[C io.Closer](ctx context.Context, a *app, api string, connect func() (C, error), method string, call func(context.Context, C) error) error {
-	client, err := connect()
+func onAPI[C any](ctx context.Context, a *app, api string, client func(grpc.ClientConnInterface) C, method string, call func(context.Context, C) error) error {
+	conn, err := a.connectAPI(api)
 	if err != nil {
-		return &failure{err: err}
+		return err
 	}
-	defer client.Close()
+	defer conn.Close()
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
-	if err := call(ctx, client); err != nil {
+	if err := call(ctx, client(conn)); err != nil {
 		return &failure{api + " " + method, err}
 	}
 	return nil
+}
+
+// connectAPI connects to the pipe of an API, such as "smb/v1".
+func (a *app) connectAPI(api string) (*grpc.ClientConn, error) {
+	return a.connect(pipe.Path("csi-proxy-" + strings.Replace(api, "/", "-", 1)))
 }
 
 // answer makes one call of a client, with its own time limit: in a list, a call that hangs does
@@ -39,8 +44,8 @@ func answer[In, Out any](ctx context.Context, a *app, call func(context.Context,
 
 // onAdmin makes one call on the pipe of administrators, for a command.
 func onAdmin[T any](ctx context.Context, a *app, command string, call func(context.Context, admin.AdminClient) (T, error)) (out T, err error) {
-	conn, err := connect(pipe.Path(admin.Pipe))
-	if err != nil && nothingListens() {
+	conn, err := a.connect(pipe.Path(admin.Pipe))
+	if err != nil && a.nothingListens() {
 		return out, &failure{err: &hinted{errors.New("csi-proxy is not running: none of its pipes can be opened"), "csi-proxyctl doctor says what to do"}}
 	}
 	if err != nil {
@@ -57,9 +62,9 @@ func onAdmin[T any](ctx context.Context, a *app, command string, call func(conte
 
 // nothingListens reports whether no pipe exists, or all are sockets that were left by a process
 // that was killed.
-func nothingListens() bool {
+func (a *app) nothingListens() bool {
 	return !slices.ContainsFunc(catalog(), func(svc api) bool {
-		conn, err := connect(svc.pipe())
+		conn, err := a.connect(svc.pipe())
 		if err == nil {
 			conn.Close()
 		}

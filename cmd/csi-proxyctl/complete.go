@@ -13,8 +13,6 @@ import (
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	iscsiv1alpha2 "github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha2"
-	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
-	iscsi "github.com/kubernetes-csi/csi-proxy/client/groups/iscsi/v1alpha2"
 )
 
 // completionLimit is the time limit for completions that need the node, unless --timeout
@@ -97,13 +95,13 @@ func (a *app) completeFirst(many bool, list func(context.Context) []string) comp
 }
 
 // diskWords returns the numbers of the disks, described by their serial numbers.
-func diskWords(ctx context.Context) []string {
-	client, err := disk.NewClient()
+func (a *app) diskWords(ctx context.Context) []string {
+	conn, err := a.connectAPI("disk/v1")
 	if err != nil {
 		return nil
 	}
-	defer client.Close()
-	ids, err := client.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
+	defer conn.Close()
+	ids, err := diskv1.NewDiskClient(conn).ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
 	if err != nil {
 		return nil
 	}
@@ -115,13 +113,13 @@ func diskWords(ctx context.Context) []string {
 }
 
 // portalWords returns the registered portals.
-func portalWords(ctx context.Context) []string {
-	client, err := iscsi.NewClient()
+func (a *app) portalWords(ctx context.Context) []string {
+	conn, err := a.connectAPI("iscsi/v1alpha2")
 	if err != nil {
 		return nil
 	}
-	defer client.Close()
-	out, err := client.ListTargetPortals(ctx, &iscsiv1alpha2.ListTargetPortalsRequest{})
+	defer conn.Close()
+	out, err := iscsiv1alpha2.NewIscsiClient(conn).ListTargetPortals(ctx, &iscsiv1alpha2.ListTargetPortalsRequest{})
 	if err != nil {
 		return nil
 	}

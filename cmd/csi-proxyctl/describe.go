@@ -14,7 +14,7 @@ import (
 
 // describe asks csi-proxy, through the pipe of administrators, for what the API does not report.
 func (a *app) describe(ctx context.Context, in *admin.DescribeRequest) (*admin.DescribeResponse, error) {
-	conn, err := connect(pipe.Path(admin.Pipe))
+	conn, err := a.connect(pipe.Path(admin.Pipe))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &failure{err: errors.New("the pipe of administrators is not served: csi-proxy is of another release, or runs with -admin-pipe=false")}

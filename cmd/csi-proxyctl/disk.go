@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	v1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
-	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
@@ -24,7 +23,7 @@ func (a *app) diskCommand() *cobra.Command {
   csi-proxyctl disk list 1 --bytes
   csi-proxyctl disk list --filter online=false --output wide
   csi-proxyctl disk list --watch`,
-		ValidArgsFunction: a.completeFirst(true, diskWords),
+		ValidArgsFunction: a.completeFirst(true, a.diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			only := map[uint32]bool{}
 			for _, text := range args {
@@ -212,11 +211,12 @@ func (a *app) disks(ctx context.Context, only map[uint32]bool) ([]diskEntry, err
 
 // askDisks asks the API about disks, a few at once, each with its own time limit.
 func (a *app) askDisks(ctx context.Context, only map[uint32]bool) ([]askedDisk, error) {
-	client, err := disk.NewClient()
+	conn, err := a.connectAPI("disk/v1")
 	if err != nil {
-		return nil, &failure{err: err}
+		return nil, err
 	}
-	defer client.Close()
+	defer conn.Close()
+	client := v1.NewDiskClient(conn)
 	ids, err := answer(ctx, a, client.ListDiskIDs, &v1.ListDiskIDsRequest{})
 	if err != nil {
 		return nil, &failure{"disk/v1 ListDiskIDs", err}

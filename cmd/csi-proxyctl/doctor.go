@@ -17,8 +17,6 @@ import (
 
 	filesystemv1 "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	systemv1alpha1 "github.com/kubernetes-csi/csi-proxy/client/api/system/v1alpha1"
-	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
-	system "github.com/kubernetes-csi/csi-proxy/client/groups/system/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
@@ -326,14 +324,14 @@ func examineBuilds(pipes []probed, own string) []finding {
 // examineKubelet checks the kubelet's directory, through the pipe.
 func (a *app) examineKubelet(ctx context.Context, dir string) []finding {
 	const check = "kubelet"
-	client, err := filesystem.NewClient()
+	conn, err := a.connectAPI("filesystem/v1")
 	if err != nil {
-		return checkFailed(check, &failure{err: err})
+		return checkFailed(check, err)
 	}
-	defer client.Close()
+	defer conn.Close()
 	ctx, cancel := a.withShortLimit(ctx, answerLimit)
 	defer cancel()
-	out, err := client.PathExists(ctx, &filesystemv1.PathExistsRequest{Path: dir})
+	out, err := filesystemv1.NewFilesystemClient(conn).PathExists(ctx, &filesystemv1.PathExistsRequest{Path: dir})
 	switch {
 	case status.Code(err) == codes.PermissionDenied:
 		return []finding{{resultProblem, check, status.Convert(err).Message(), "start csi-proxy with -kubelet-path=" + dir + ", or run doctor with --kubelet-path if the kubelet is elsewhere"}}
@@ -408,7 +406,7 @@ func examineSMB(mappings []smbMapping) []finding {
 func (a *app) examineISCSI(ctx context.Context) []finding {
 	const check = "iscsi"
 	var s *systemv1alpha1.GetServiceResponse
-	err := a.onSystem(ctx, "GetService", func(ctx context.Context, client *system.Client) (err error) {
+	err := a.onSystem(ctx, "GetService", func(ctx context.Context, client systemv1alpha1.SystemClient) (err error) {
 		s, err = client.GetService(ctx, &systemv1alpha1.GetServiceRequest{Name: "MSiSCSI"})
 		return err
 	})

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
-	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
@@ -101,7 +100,7 @@ func (a *app) look(ctx context.Context, in *admin.DescribeRequest) (l look) {
 	group.Go(func() {
 		ctx, cancel := a.withShortLimit(ctx, answerLimit)
 		defer cancel()
-		l.idsErr = onAPI(ctx, a, "disk/v1", disk.NewClient, "ListDiskIDs", func(ctx context.Context, c *disk.Client) error {
+		l.idsErr = onAPI(ctx, a, "disk/v1", diskv1.NewDiskClient, "ListDiskIDs", func(ctx context.Context, c diskv1.DiskClient) error {
 			out, err := c.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
 			l.ids = out.GetDiskIDs()
 			return err

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	v1alpha2 "github.com/kubernetes-csi/csi-proxy/client/api/iscsi/v1alpha2"
-	iscsi "github.com/kubernetes-csi/csi-proxy/client/groups/iscsi/v1alpha2"
 )
 
 // Environment variables for CHAP secrets. They must not be arguments, which are visible to
@@ -24,15 +23,15 @@ const (
 func (a *app) iscsiCommand() *cobra.Command {
 	return listGroup("iscsi", "Show and change the connections of the node's iSCSI initiator",
 		a.iscsiPortalsCommand(),
-		a.iscsiPortalCommand("add-portal", "Register a portal and discover its targets", "AddTargetPortal", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal) ([]string, error) {
+		a.iscsiPortalCommand("add-portal", "Register a portal and discover its targets", "AddTargetPortal", func(ctx context.Context, c v1alpha2.IscsiClient, p *v1alpha2.TargetPortal) ([]string, error) {
 			_, err := c.AddTargetPortal(ctx, &v1alpha2.AddTargetPortalRequest{TargetPortal: p})
 			return nil, err
 		}),
-		a.iscsiPortalCommand("discover", "List the targets of a registered portal", "DiscoverTargetPortal", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal) ([]string, error) {
+		a.iscsiPortalCommand("discover", "List the targets of a registered portal", "DiscoverTargetPortal", func(ctx context.Context, c v1alpha2.IscsiClient, p *v1alpha2.TargetPortal) ([]string, error) {
 			out, err := c.DiscoverTargetPortal(ctx, &v1alpha2.DiscoverTargetPortalRequest{TargetPortal: p})
 			return append([]string{}, out.GetIqns()...), err
 		}),
-		a.iscsiPortalCommand("remove-portal", "Remove a registered portal", "RemoveTargetPortal", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal) ([]string, error) {
+		a.iscsiPortalCommand("remove-portal", "Remove a registered portal", "RemoveTargetPortal", func(ctx context.Context, c v1alpha2.IscsiClient, p *v1alpha2.TargetPortal) ([]string, error) {
 			_, err := c.RemoveTargetPortal(ctx, &v1alpha2.RemoveTargetPortalRequest{TargetPortal: p})
 			return nil, err
 		}),
@@ -40,8 +39,8 @@ func (a *app) iscsiCommand() *cobra.Command {
 }
 
 // onISCSI makes one call to the API.
-func (a *app) onISCSI(ctx context.Context, method string, call func(context.Context, *iscsi.Client) error) error {
-	return onAPI(ctx, a, "iscsi/v1alpha2", iscsi.NewClient, method, call)
+func (a *app) onISCSI(ctx context.Context, method string, call func(context.Context, v1alpha2.IscsiClient) error) error {
+	return onAPI(ctx, a, "iscsi/v1alpha2", v1alpha2.NewIscsiClient, method, call)
 }
 
 // portalArgument parses ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT.
@@ -63,7 +62,7 @@ func (a *app) iscsiPortalsCommand() *cobra.Command {
 		Short: "List the registered portals",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.onISCSI(c.Context(), "ListTargetPortals", func(ctx context.Context, client *iscsi.Client) error {
+			return a.onISCSI(c.Context(), "ListTargetPortals", func(ctx context.Context, client v1alpha2.IscsiClient) error {
 				out, err := client.ListTargetPortals(ctx, &v1alpha2.ListTargetPortalsRequest{})
 				if err != nil {
 					return err
@@ -99,19 +98,19 @@ func portalText(p *v1alpha2.TargetPortal) string {
 
 // iscsiPortalCommand returns a command with a portal as argument. call returns the targets
 // to print, or nil.
-func (a *app) iscsiPortalCommand(name, short, method string, call func(context.Context, *iscsi.Client, *v1alpha2.TargetPortal) ([]string, error)) *cobra.Command {
+func (a *app) iscsiPortalCommand(name, short, method string, call func(context.Context, v1alpha2.IscsiClient, *v1alpha2.TargetPortal) ([]string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:               name + " PORTAL",
 		Short:             short,
 		Example:           "  csi-proxyctl iscsi " + name + " 10.0.0.1:3260\n  csi-proxyctl iscsi " + name + " '[fd00::1]:3260'",
 		Args:              exactly(1),
-		ValidArgsFunction: a.completeFirst(false, portalWords),
+		ValidArgsFunction: a.completeFirst(false, a.portalWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := portalArgument(args[0])
 			if err != nil {
 				return err
 			}
-			return a.onISCSI(c.Context(), method, func(ctx context.Context, client *iscsi.Client) error {
+			return a.onISCSI(c.Context(), method, func(ctx context.Context, client v1alpha2.IscsiClient) error {
 				iqns, err := call(ctx, client, p)
 				if err != nil || iqns == nil {
 					return err
@@ -139,7 +138,7 @@ With --auth chap or mutual the secret is read from the environment variable
 		Example: "  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1\n" +
 			"  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1 --auth chap --user csi",
 		Args:              exactly(2),
-		ValidArgsFunction: a.completeFirst(false, portalWords),
+		ValidArgsFunction: a.completeFirst(false, a.portalWords),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if in.TargetPortal, err = portalArgument(args[0]); err != nil {
 				return err
@@ -157,7 +156,7 @@ With --auth chap or mutual the secret is read from the environment variable
 			if auth != "none" {
 				in.ChapSecret = os.Getenv(chapVariable)
 			}
-			return a.onISCSI(c.Context(), "ConnectTarget", func(ctx context.Context, client *iscsi.Client) error {
+			return a.onISCSI(c.Context(), "ConnectTarget", func(ctx context.Context, client v1alpha2.IscsiClient) error {
 				_, err := client.ConnectTarget(ctx, in)
 				return err
 			})
@@ -170,18 +169,18 @@ With --auth chap or mutual the secret is read from the environment variable
 }
 
 // iscsiTargetCommand returns a command with a portal and a target as arguments.
-func (a *app) iscsiTargetCommand(name, short, method string, call func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal, iqn string) error) *cobra.Command {
+func (a *app) iscsiTargetCommand(name, short, method string, call func(ctx context.Context, c v1alpha2.IscsiClient, p *v1alpha2.TargetPortal, iqn string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:               name + " PORTAL TARGET",
 		Short:             short,
 		Args:              exactly(2),
-		ValidArgsFunction: a.completeFirst(false, portalWords),
+		ValidArgsFunction: a.completeFirst(false, a.portalWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := portalArgument(args[0])
 			if err != nil {
 				return err
 			}
-			return a.onISCSI(c.Context(), method, func(ctx context.Context, client *iscsi.Client) error {
+			return a.onISCSI(c.Context(), method, func(ctx context.Context, client v1alpha2.IscsiClient) error {
 				return call(ctx, client, p, args[1])
 			})
 		},
@@ -189,7 +188,7 @@ func (a *app) iscsiTargetCommand(name, short, method string, call func(ctx conte
 }
 
 func (a *app) iscsiDisksCommand() *cobra.Command {
-	return a.iscsiTargetCommand("disks", "List the disks of a target", "GetTargetDisks", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal, iqn string) error {
+	return a.iscsiTargetCommand("disks", "List the disks of a target", "GetTargetDisks", func(ctx context.Context, c v1alpha2.IscsiClient, p *v1alpha2.TargetPortal, iqn string) error {
 		out, err := c.GetTargetDisks(ctx, &v1alpha2.GetTargetDisksRequest{TargetPortal: p, Iqn: iqn})
 		if err != nil {
 			return err
@@ -207,7 +206,7 @@ func (a *app) iscsiDisksCommand() *cobra.Command {
 }
 
 func (a *app) iscsiDisconnectCommand() *cobra.Command {
-	return a.iscsiTargetCommand("disconnect", "Log out of a target", "DisconnectTarget", func(ctx context.Context, c *iscsi.Client, p *v1alpha2.TargetPortal, iqn string) error {
+	return a.iscsiTargetCommand("disconnect", "Log out of a target", "DisconnectTarget", func(ctx context.Context, c v1alpha2.IscsiClient, p *v1alpha2.TargetPortal, iqn string) error {
 		_, err := c.DisconnectTarget(ctx, &v1alpha2.DisconnectTargetRequest{TargetPortal: p, Iqn: iqn})
 		return err
 	})
@@ -226,7 +225,7 @@ secret for all targets. It is read from the environment variable
 			if strings.TrimSpace(secret) == "" {
 				return fmt.Errorf("the environment variable %s is not set; set it to the secret", mutualVariable)
 			}
-			return a.onISCSI(c.Context(), "SetMutualChapSecret", func(ctx context.Context, client *iscsi.Client) error {
+			return a.onISCSI(c.Context(), "SetMutualChapSecret", func(ctx context.Context, client v1alpha2.IscsiClient) error {
 				_, err := client.SetMutualChapSecret(ctx, &v1alpha2.SetMutualChapSecretRequest{MutualChapSecret: secret})
 				return err
 			})

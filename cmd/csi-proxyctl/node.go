@@ -22,7 +22,7 @@ func (a *app) nodeCommand() *cobra.Command {
 
 // onNode makes one call to the control service of the simulated node.
 func (a *app) onNode(ctx context.Context, what string, call func(context.Context, *simcontrol.Client) error) error {
-	conn, err := connect(pipe.Path(simcontrol.Pipe))
+	conn, err := a.connect(pipe.Path(simcontrol.Pipe))
 	if err != nil {
 		return &hinted{err, "is csi-proxy-sim running? csi-proxy has no simulated node to control"}
 	}
@@ -181,7 +181,7 @@ func (a *app) nodeDetachCommand() *cobra.Command {
 		Use:               "detach NUMBER",
 		Short:             "Detach a disk, even if it is in use",
 		Args:              exactly(1),
-		ValidArgsFunction: a.completeFirst(false, diskWords),
+		ValidArgsFunction: a.completeFirst(false, a.diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			number, err := diskNumber(args[0])
 			if err != nil {
@@ -209,7 +209,7 @@ func (a *app) nodeGrowCommand() *cobra.Command {
 		Short:             "Grow a disk; Windows detects the new size with the next rescan",
 		Example:           "  csi-proxyctl node grow 1 2GiB",
 		Args:              exactly(2),
-		ValidArgsFunction: a.completeFirst(false, diskWords),
+		ValidArgsFunction: a.completeFirst(false, a.diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			number, err := diskNumber(args[0])
 			if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
-	smb "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
@@ -93,7 +92,7 @@ or with --password-stdin from the first line of standard input.`,
 			if in.Password, err = a.password(stdin); err != nil {
 				return err
 			}
-			return a.onSMB(c.Context(), "NewSmbGlobalMapping", func(ctx context.Context, client *smb.Client) error {
+			return a.onSMB(c.Context(), "NewSmbGlobalMapping", func(ctx context.Context, client v1.SmbClient) error {
 				_, err := client.NewSmbGlobalMapping(ctx, in)
 				return err
 			})
@@ -125,7 +124,7 @@ last link is removed.`,
 			return words
 		}),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.onSMB(c.Context(), "RemoveSmbGlobalMapping", func(ctx context.Context, client *smb.Client) error {
+			return a.onSMB(c.Context(), "RemoveSmbGlobalMapping", func(ctx context.Context, client v1.SmbClient) error {
 				_, err := client.RemoveSmbGlobalMapping(ctx, &v1.RemoveSmbGlobalMappingRequest{RemotePath: args[0]})
 				if err == nil {
 					a.noteKeptMapping(ctx, args[0])
@@ -157,6 +156,6 @@ func (a *app) noteKeptMapping(ctx context.Context, remote string) {
 }
 
 // onSMB makes one call to the API.
-func (a *app) onSMB(ctx context.Context, method string, call func(context.Context, *smb.Client) error) error {
-	return onAPI(ctx, a, "smb/v1", smb.NewClient, method, call)
+func (a *app) onSMB(ctx context.Context, method string, call func(context.Context, v1.SmbClient) error) error {
+	return onAPI(ctx, a, "smb/v1", v1.NewSmbClient, method, call)
 }

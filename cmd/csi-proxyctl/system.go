@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	v1alpha1 "github.com/kubernetes-csi/csi-proxy/client/api/system/v1alpha1"
-	system "github.com/kubernetes-csi/csi-proxy/client/groups/system/v1alpha1"
 )
 
 func (a *app) systemCommand() *cobra.Command {
@@ -15,8 +14,8 @@ func (a *app) systemCommand() *cobra.Command {
 }
 
 // onSystem makes one call to the API.
-func (a *app) onSystem(ctx context.Context, method string, call func(context.Context, *system.Client) error) error {
-	return onAPI(ctx, a, "system/v1alpha1", system.NewClient, method, call)
+func (a *app) onSystem(ctx context.Context, method string, call func(context.Context, v1alpha1.SystemClient) error) error {
+	return onAPI(ctx, a, "system/v1alpha1", v1alpha1.NewSystemClient, method, call)
 }
 
 // serviceEntry is a service in the output.
@@ -41,7 +40,7 @@ func (a *app) systemServiceCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			entries, rows := []serviceEntry{}, [][]string{}
 			for _, name := range args {
-				err := a.onSystem(c.Context(), "GetService", func(ctx context.Context, client *system.Client) error {
+				err := a.onSystem(c.Context(), "GetService", func(ctx context.Context, client v1alpha1.SystemClient) error {
 					s, err := client.GetService(ctx, &v1alpha1.GetServiceRequest{Name: name})
 					if err != nil {
 						return err
@@ -68,7 +67,7 @@ func (a *app) systemStartCommand() *cobra.Command {
 		Args:              exactly(1),
 		ValidArgsFunction: a.completeFirst(false, serviceWords),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.onSystem(c.Context(), "StartService", func(ctx context.Context, client *system.Client) error {
+			return a.onSystem(c.Context(), "StartService", func(ctx context.Context, client v1alpha1.SystemClient) error {
 				_, err := client.StartService(ctx, &v1alpha1.StartServiceRequest{Name: args[0]})
 				return err
 			})
@@ -84,7 +83,7 @@ func (a *app) systemStopCommand() *cobra.Command {
 		Args:              exactly(1),
 		ValidArgsFunction: a.completeFirst(false, serviceWords),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.onSystem(c.Context(), "StopService", func(ctx context.Context, client *system.Client) error {
+			return a.onSystem(c.Context(), "StopService", func(ctx context.Context, client v1alpha1.SystemClient) error {
 				_, err := client.StopService(ctx, &v1alpha1.StopServiceRequest{Name: args[0], Force: force})
 				return err
 			})
@@ -105,7 +104,7 @@ func (a *app) systemSerialCommand() *cobra.Command {
 		Short: "Show the serial number of the machine's firmware",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.onSystem(c.Context(), "GetBIOSSerialNumber", func(ctx context.Context, client *system.Client) error {
+			return a.onSystem(c.Context(), "GetBIOSSerialNumber", func(ctx context.Context, client v1alpha1.SystemClient) error {
 				out, err := client.GetBIOSSerialNumber(ctx, &v1alpha1.GetBIOSSerialNumberRequest{})
 				if err != nil {
 					return err

@@ -99,7 +99,7 @@ const awaitInterval = 50 * time.Millisecond
 // probe checks whether an API is served, with the health service of its pipe.
 func (a *app) probe(ctx context.Context, svc api) probed {
 	p := probed{api: svc}
-	conn, err := connect(svc.pipe())
+	conn, err := a.connect(svc.pipe())
 	switch {
 	case err == nil:
 	case errors.Is(err, fs.ErrNotExist):

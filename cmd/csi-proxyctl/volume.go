@@ -12,8 +12,6 @@ import (
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	v1 "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
-	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
-	volume "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
@@ -147,17 +145,18 @@ func volumesOn(disk uint32, described map[string]*admin.Volume) (found []askedVo
 // askVolumes asks the API about all volumes, on a few disks at once, each call with its own time
 // limit. It notes the disks whose volumes it could not list, and returns them.
 func (a *app) askVolumes(ctx context.Context) (asked []askedVolume, failed []uint32, err error) {
-	disks, err := disk.NewClient()
+	toDisks, err := a.connectAPI("disk/v1")
 	if err != nil {
-		return nil, nil, &failure{err: err}
+		return nil, nil, err
 	}
-	defer disks.Close()
-	volumes, err := volume.NewClient()
+	defer toDisks.Close()
+	toVolumes, err := a.connectAPI("volume/v1")
 	if err != nil {
-		return nil, nil, &failure{err: err}
+		return nil, nil, err
 	}
-	defer volumes.Close()
-	ids, err := answer(ctx, a, disks.ListDiskIDs, &diskv1.ListDiskIDsRequest{})
+	defer toVolumes.Close()
+	volumes := v1.NewVolumeClient(toVolumes)
+	ids, err := answer(ctx, a, diskv1.NewDiskClient(toDisks).ListDiskIDs, &diskv1.ListDiskIDsRequest{})
 	if err != nil {
 		return nil, nil, &failure{"disk/v1 ListDiskIDs", err}
 	}
@@ -174,7 +173,7 @@ func (a *app) askVolumes(ctx context.Context) (asked []askedVolume, failed []uin
 }
 
 // askVolumesOn asks the API about the volumes of a disk.
-func (a *app) askVolumesOn(ctx context.Context, volumes *volume.Client, disk uint32) ([]askedVolume, error) {
+func (a *app) askVolumesOn(ctx context.Context, volumes v1.VolumeClient, disk uint32) ([]askedVolume, error) {
 	list, err := answer(ctx, a, volumes.ListVolumesOnDisk, &v1.ListVolumesOnDiskRequest{DiskNumber: disk})
 	if err != nil {
 		return nil, err

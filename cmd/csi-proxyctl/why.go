@@ -18,7 +18,6 @@ import (
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	filesystemv1 "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
-	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
@@ -710,7 +709,7 @@ func reasonOf(err error) string {
 func (a *app) linkLeads(ctx context.Context, path string) (exists bool, err error) {
 	ctx, cancel := a.withShortLimit(ctx, openLimit)
 	defer cancel()
-	err = onAPI(ctx, a, "filesystem/v1", filesystem.NewClient, "IsSymlink", func(ctx context.Context, c *filesystem.Client) error {
+	err = onAPI(ctx, a, "filesystem/v1", filesystemv1.NewFilesystemClient, "IsSymlink", func(ctx context.Context, c filesystemv1.FilesystemClient) error {
 		out, err := c.IsSymlink(ctx, &filesystemv1.IsSymlinkRequest{Path: path})
 		exists = out.GetIsSymlink()
 		return err
