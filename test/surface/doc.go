@@ -1,7 +1,6 @@
-// Package surface checks that the library is compatible with the published one.
-// testdata/v2 has the published declarations, written from a description: every
-// name, signature and field of the packages that drivers import, without function
-// bodies. The test type-checks them and uses apidiff to find incompatible
+// Package surface checks that the modules are compatible with the published ones: releases
+// of the library and the last one of the client, as the Go module proxy has them. The test
+// type-checks their packages without function bodies, and apidiff finds incompatible
 // differences to our packages, for Windows and Linux.
 //
 // The table in docs/compatible.md lists every allowed difference with its reason. A

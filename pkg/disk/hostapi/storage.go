@@ -33,44 +33,42 @@ type StorageDeviceNumber struct {
 // StoragePropertyID is a STORAGE_PROPERTY_ID.
 type StoragePropertyID uint32
 
-// StorageDeviceProperty is the first property of storage devices.
-const StorageDeviceProperty StoragePropertyID = 0
-
-// The other properties of storage devices. From StorageDeviceIoCapabilityProperty on,
-// the published values differ from those of Windows, which continue with 48.
+// Properties of storage devices. From StorageDeviceIoCapabilityProperty on, the published values
+// differ from those of Windows, which continue with 48.
 const (
-	StorageAdapterProperty                 = 1
-	StorageDeviceIDProperty                = 2
-	StorageDeviceUniqueIDProperty          = 3
-	StorageDeviceWriteCacheProperty        = 4
-	StorageMiniportProperty                = 5
-	StorageAccessAlignmentProperty         = 6
-	StorageDeviceSeekPenaltyProperty       = 7
-	StorageDeviceTrimProperty              = 8
-	StorageDeviceWriteAggregationProperty  = 9
-	StorageDeviceDeviceTelemetryProperty   = 10
-	StorageDeviceLBProvisioningProperty    = 11
-	StorageDevicePowerProperty             = 12
-	StorageDeviceCopyOffloadProperty       = 13
-	StorageDeviceResiliencyProperty        = 14
-	StorageDeviceMediumProductType         = 15
-	StorageAdapterRpmbProperty             = 16
-	StorageAdapterCryptoProperty           = 17
-	StorageDeviceIoCapabilityProperty      = 18
-	StorageAdapterProtocolSpecificProperty = 19
-	StorageDeviceProtocolSpecificProperty  = 20
-	StorageAdapterTemperatureProperty      = 21
-	StorageDeviceTemperatureProperty       = 22
-	StorageAdapterPhysicalTopologyProperty = 23
-	StorageDevicePhysicalTopologyProperty  = 24
-	StorageDeviceAttributesProperty        = 25
-	StorageDeviceManagementStatus          = 26
-	StorageAdapterSerialNumberProperty     = 27
-	StorageDeviceLocationProperty          = 28
-	StorageDeviceNumaProperty              = 29
-	StorageDeviceZonedDeviceProperty       = 30
-	StorageDeviceUnsafeShutdownCount       = 31
-	StorageDeviceEnduranceProperty         = 32
+	StorageDeviceProperty                  StoragePropertyID = 0
+	StorageAdapterProperty                 StoragePropertyID = 1
+	StorageDeviceIDProperty                StoragePropertyID = 2
+	StorageDeviceUniqueIDProperty          StoragePropertyID = 3
+	StorageDeviceWriteCacheProperty        StoragePropertyID = 4
+	StorageMiniportProperty                StoragePropertyID = 5
+	StorageAccessAlignmentProperty         StoragePropertyID = 6
+	StorageDeviceSeekPenaltyProperty       StoragePropertyID = 7
+	StorageDeviceTrimProperty              StoragePropertyID = 8
+	StorageDeviceWriteAggregationProperty  StoragePropertyID = 9
+	StorageDeviceDeviceTelemetryProperty   StoragePropertyID = 10
+	StorageDeviceLBProvisioningProperty    StoragePropertyID = 11
+	StorageDevicePowerProperty             StoragePropertyID = 12
+	StorageDeviceCopyOffloadProperty       StoragePropertyID = 13
+	StorageDeviceResiliencyProperty        StoragePropertyID = 14
+	StorageDeviceMediumProductType         StoragePropertyID = 15
+	StorageAdapterRpmbProperty             StoragePropertyID = 16
+	StorageAdapterCryptoProperty           StoragePropertyID = 17
+	StorageDeviceIoCapabilityProperty      StoragePropertyID = 18
+	StorageAdapterProtocolSpecificProperty StoragePropertyID = 19
+	StorageDeviceProtocolSpecificProperty  StoragePropertyID = 20
+	StorageAdapterTemperatureProperty      StoragePropertyID = 21
+	StorageDeviceTemperatureProperty       StoragePropertyID = 22
+	StorageAdapterPhysicalTopologyProperty StoragePropertyID = 23
+	StorageDevicePhysicalTopologyProperty  StoragePropertyID = 24
+	StorageDeviceAttributesProperty        StoragePropertyID = 25
+	StorageDeviceManagementStatus          StoragePropertyID = 26
+	StorageAdapterSerialNumberProperty     StoragePropertyID = 27
+	StorageDeviceLocationProperty          StoragePropertyID = 28
+	StorageDeviceNumaProperty              StoragePropertyID = 29
+	StorageDeviceZonedDeviceProperty       StoragePropertyID = 30
+	StorageDeviceUnsafeShutdownCount       StoragePropertyID = 31
+	StorageDeviceEnduranceProperty         StoragePropertyID = 32
 )
 
 // StorageQueryType is a STORAGE_QUERY_TYPE.
@@ -107,44 +105,38 @@ type StorageDeviceIDDescriptor struct {
 // StorageIdentifierCodeSet is the encoding of an identifier.
 type StorageIdentifierCodeSet uint32
 
-// StorageIDCodeSetReserved is the first code set.
-const StorageIDCodeSetReserved StorageIdentifierCodeSet = 0
-
-// The other code sets.
+// Code sets.
 const (
-	StorageIDCodeSetBinary = 1
-	StorageIDCodeSetASCII  = 2
-	StorageIDCodeSetUtf8   = 3
+	StorageIDCodeSetReserved StorageIdentifierCodeSet = 0
+	StorageIDCodeSetBinary   StorageIdentifierCodeSet = 1
+	StorageIDCodeSetASCII    StorageIdentifierCodeSet = 2
+	StorageIDCodeSetUtf8     StorageIdentifierCodeSet = 3
 )
 
 // StorageIdentifierType is the type of an identifier, which says who assigns it.
 type StorageIdentifierType uint32
 
-// StorageIdTypeVendorSpecific is the first type of identifiers.
-const StorageIdTypeVendorSpecific StorageIdentifierType = 0
-
-// The other types of identifiers.
+// Types of identifiers.
 const (
-	StorageIDTypeVendorID                 = 1
-	StorageIDTypeEUI64                    = 2
-	StorageIDTypeFCPHName                 = 3
-	StorageIDTypePortRelative             = 4
-	StorageIDTypeTargetPortGroup          = 5
-	StorageIDTypeLogicalUnitGroup         = 6
-	StorageIDTypeMD5LogicalUnitIdentifier = 7
-	StorageIDTypeScsiNameString           = 8
+	StorageIdTypeVendorSpecific           StorageIdentifierType = 0
+	StorageIDTypeVendorID                 StorageIdentifierType = 1
+	StorageIDTypeEUI64                    StorageIdentifierType = 2
+	StorageIDTypeFCPHName                 StorageIdentifierType = 3
+	StorageIDTypePortRelative             StorageIdentifierType = 4
+	StorageIDTypeTargetPortGroup          StorageIdentifierType = 5
+	StorageIDTypeLogicalUnitGroup         StorageIdentifierType = 6
+	StorageIDTypeMD5LogicalUnitIdentifier StorageIdentifierType = 7
+	StorageIDTypeScsiNameString           StorageIdentifierType = 8
 )
 
 // StorageAssociationType is what an identifier identifies.
 type StorageAssociationType uint32
 
-// StorageIDAssocDevice is the first association.
-const StorageIDAssocDevice StorageAssociationType = 0
-
-// The other associations.
+// What an identifier may identify.
 const (
-	StorageIDAssocPort   = 1
-	StorageIDAssocTarget = 2
+	StorageIDAssocDevice StorageAssociationType = 0
+	StorageIDAssocPort   StorageAssociationType = 1
+	StorageIDAssocTarget StorageAssociationType = 2
 )
 
 // StorageIdentifier is the beginning of Windows' STORAGE_IDENTIFIER. Identifier has

@@ -57,14 +57,6 @@ func (diskService) SetDiskState(context.Context, *disk.SetDiskStateRequest) (*di
 	return &disk.SetDiskStateResponse{}, nil
 }
 
-func (diskService) GetDiskReadOnly(context.Context, *disk.GetDiskReadOnlyRequest) (*disk.GetDiskReadOnlyResponse, error) {
-	return &disk.GetDiskReadOnlyResponse{}, nil
-}
-
-func (diskService) SetDiskReadOnly(context.Context, *disk.SetDiskReadOnlyRequest) (*disk.SetDiskReadOnlyResponse, error) {
-	return &disk.SetDiskReadOnlyResponse{}, nil
-}
-
 // diskHost is a fake of disk's HostAPI.
 type diskHost struct{}
 
@@ -89,10 +81,6 @@ func (*diskHost) GetDiskStats(uint32) (int64, error) { return 0, nil }
 func (*diskHost) SetDiskState(uint32, bool) error { return nil }
 
 func (*diskHost) GetDiskState(uint32) (bool, error) { return false, nil }
-
-func (*diskHost) SetDiskReadOnly(uint32, bool) error { return nil }
-
-func (*diskHost) GetDiskReadOnly(uint32) (bool, error) { return false, nil }
 
 // filesystemService is a fake of filesystem.Interface.
 type filesystemService struct{}
@@ -373,12 +361,12 @@ var (
 
 var _ = services
 
-// Names and types of old and new releases.
+// Names and types that drivers use.
 var (
-	_ system.Startype  = system.START_TYPE_AUTOMATIC // v2.0.0-alpha.1
-	_ system.StartType = system.START_TYPE_AUTOMATIC
-	_ uint32           = iscsi.MUTUAL_CHAP // untyped
-	_                  = iscsi.ConnectTargetRequest{AuthType: iscsi.NONE}
-	_                  = volumeapi.VolumeRegexp.FindString
-	_                  = diskapi.StoragePropertyQuery{PropertyID: diskapi.StorageDeviceIDProperty, QueryType: diskapi.PropertyStandardQuery}
+	_ system.StartType              = system.START_TYPE_AUTOMATIC
+	_ uint32                        = iscsi.MUTUAL_CHAP // untyped
+	_                               = iscsi.ConnectTargetRequest{AuthType: iscsi.NONE}
+	_                               = volumeapi.VolumeRegexp.FindString
+	_ diskapi.StorageIdentifierType = diskapi.StorageIDTypeEUI64
+	_                               = diskapi.StoragePropertyQuery{PropertyID: diskapi.StorageDeviceIDProperty, QueryType: diskapi.PropertyStandardQuery}
 )
