@@ -13,7 +13,7 @@ github.com/kubernetes-csi/csi-proxy/v2/internal/a T.dead internal/a/a.go:3:4
 github.com/kubernetes-csi/csi-proxy/v2/pkg/disk New pkg/disk/disk.go:1:2
 github.com/kubernetes-csi/csi-proxy/client/pipe Dial client/pipe/pipe.go:1:2
 github.com/kubernetes-csi/csi-proxy/client/internal/b Dead client/internal/b/b.go:1:2
-github.com/kubernetes-csi/csi-proxy/v2/test/kill run test/kill/run.go:1:2
+github.com/kubernetes-csi/csi-proxy/v2/test/operations run test/operations/run.go:1:2
 `
 	const linux = both + `
 github.com/kubernetes-csi/csi-proxy/v2/internal/a OnWindows internal/a/a.go:5:6

@@ -10,7 +10,7 @@ import (
 // The stage unit leaves out only tests that exist and that another stage runs.
 func TestOtherStagesRunWhatUnitLeavesOut(t *testing.T) {
 	var source strings.Builder
-	for _, file := range []string{"../../test/kill/load_test.go", "../../cmd/internal/daemon/logs_test.go", "../../cmd/internal/daemon/flood_linux_test.go"} {
+	for _, file := range []string{"../../test/operations/load_test.go", "../../cmd/internal/daemon/logs_test.go", "../../cmd/internal/daemon/flood_linux_test.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

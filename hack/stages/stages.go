@@ -481,7 +481,7 @@ func killTests(times int) func(context.Context, *report) error {
 		}
 		env := []string{"CSI_PROXY_SIM_BINARY=" + proxy, fmt.Sprintf("CSI_PROXY_KILLS=%d", times)}
 		return errors.Join(
-			r.goTest(ctx, "test", env, "-timeout="+limit.String(), "-run", "^TestKillUnderLoad$", "./kill"),
+			r.goTest(ctx, "test", env, "-timeout="+limit.String(), "-run", "^TestKillUnderLoad$", "./operations"),
 			r.goTest(ctx, "cmd", nil, "-run", "^TestKillLosesNoLine$", "./internal/daemon", "-kills=100"))
 	}
 }

@@ -1,4 +1,4 @@
-package kill_test
+package operations_test
 
 import (
 	"bufio"
@@ -257,9 +257,9 @@ func (h *harness) node(kills int) {
 		}
 		d.kill()
 	}
-	var all []*caller
+	var all []*driver
 	for i, w := range workers() {
-		all = append(all, &caller{worker: w, rand: rand.New(rand.NewPCG(h.seed, uint64(100+i+h.kills*1000)))})
+		all = append(all, &driver{worker: w, rand: rand.New(rand.NewPCG(h.seed, uint64(100+i+h.kills*1000)))})
 	}
 	for range kills {
 		h.life(all, h.rand)
@@ -278,7 +278,7 @@ func (h *harness) node(kills int) {
 
 // life starts the daemon, compares the node with what the callers know, and kills
 // the daemon during their calls.
-func (h *harness) life(all []*caller, r *rand.Rand) {
+func (h *harness) life(all []*driver, r *rand.Rand) {
 	d := h.start()
 	h.await(d)
 	c := h.connect()
@@ -341,15 +341,15 @@ func (h *harness) slowDown(c *clients) {
 	}
 }
 
-// caller is a worker and the request that it has made and got no response to.
-type caller struct {
+// driver is a worker and the request that it has made and got no response to.
+type driver struct {
 	worker
 	rand    *rand.Rand
 	pending *request
 }
 
 // work makes requests, one after the other, until the daemon is killed.
-func (h *harness) work(ctx context.Context, c *clients, w *caller, killed *atomic.Bool) {
+func (h *harness) work(ctx context.Context, c *clients, w *driver, killed *atomic.Bool) {
 	for !killed.Load() {
 		if w.pending == nil {
 			w.pending = w.next(w.rand)
@@ -392,7 +392,7 @@ func read(ctx context.Context, c *clients, r *rand.Rand, killed *atomic.Bool) {
 
 // check compares the node with what the callers know, and finds out what became of
 // the requests that got no response.
-func (h *harness) check(c *clients, all []*caller) {
+func (h *harness) check(c *clients, all []*driver) {
 	h.Helper()
 	v := &view{ctx: h.Context(), clients: c}
 	var err error
@@ -410,7 +410,7 @@ func (h *harness) check(c *clients, all []*caller) {
 	}
 }
 
-func (h *harness) settle(v *view, w *caller) {
+func (h *harness) settle(v *view, w *driver) {
 	h.Helper()
 	if w.pending == nil {
 		if err := w.check(v); err != nil {

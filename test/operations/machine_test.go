@@ -1,4 +1,4 @@
-package kill_test
+package operations_test
 
 import (
 	"context"
@@ -46,9 +46,11 @@ func random(seed byte) io.Reader { return rand.NewChaCha8([32]byte{seed}) }
 type machine struct {
 	*emulated.Node
 	dir    string
-	clock  *nodetest.Clock
-	volume string // ID of the scenario's volume
-	users  bool   // nodespec.Config.UsersModify
+	clock  *nodetest.Clock // nil for the clock of a testing/synctest bubble
+	number uint32          // of the disk that operations are about
+	volume string          // ID of its volume
+	users  bool            // nodespec.Config.UsersModify
+	api    win32.API       // that programs use, Node if it is nil
 }
 
 // end closes the machine and removes its state directory.
@@ -59,24 +61,33 @@ func (m *machine) end(t testing.TB) {
 	}
 }
 
-// boot opens the node in dir. life selects its random numbers, so that each start
-// makes other identifiers.
-func boot(dir string, life byte, config func(*nodespec.Config), during func()) (*machine, error) {
-	m := &machine{dir: dir, clock: nodetest.NewClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
+// configured returns the configuration of a node for every operation.
+func configured(change func(*nodespec.Config)) nodespec.Config {
+	const second = nodespec.Duration(time.Second)
 	c := nodespec.Config{
-		StateDir: dir, Log: quiet,
-		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem, Size: gib}, {ID: "data", Size: gib}},
+		Log: quiet, Disks: []nodespec.Disk{{Content: nodespec.ContentSystem, Size: gib}}, Directories: []string{kubelet},
+		Services: []nodespec.Service{{Name: initiator, StartType: "auto"},
+			{Name: "Base", StartDelay: second, StopDelay: second}, {Name: "Top", DependsOn: []string{"Base"}, StartDelay: second, StopDelay: second}},
 	}
-	if config != nil {
-		config(&c)
+	if change != nil {
+		change(&c)
 	}
-	c.Windows, m.users = c.Windows.Or(worlds.Chosen()), c.UsersModify
+	c.Windows = c.Windows.Or(worlds.Chosen())
 	// A request that is repeated after a restart names the same disk. Finding its new number
 	// is what a driver does before.
 	c.DiskNumbers = nodespec.DiskNumbersKept
 	// The node is compared at each death with the one that its state directory has, where all
 	// volumes have arrived. VolumeArrivalDelay is for requests that wait.
 	c.NewVolumes = nodespec.NewVolumesAtOnce
+	return c
+}
+
+// boot opens the node in dir. life selects its random numbers, so that each start
+// makes other identifiers.
+func boot(dir string, life byte, config func(*nodespec.Config), during func()) (*machine, error) {
+	m := &machine{dir: dir, clock: nodetest.NewClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), number: 1}
+	c := configured(config)
+	c.StateDir, m.users = dir, c.UsersModify
 	var err error
 	m.Node, err = emulated.Open(c, emulated.Machine{Now: m.clock.Now, Rand: random(life), Sleep: func(d time.Duration) {
 		if during != nil {
@@ -85,6 +96,25 @@ func boot(dir string, life byte, config func(*nodespec.Config), during func()) (
 		m.clock.Advance(d)
 	}})
 	return m, err
+}
+
+// inBubble opens a node for a test in a testing/synctest bubble, which fails if handles are
+// open at its end.
+func inBubble(t *testing.T, config func(*nodespec.Config)) *machine {
+	t.Helper()
+	c := configured(config)
+	m := &machine{number: uint32(len(c.Disks)), users: c.UsersModify}
+	m.Node = nodetest.Open(t, c, emulated.Machine{Rand: random(lifeSetup)})
+	return m
+}
+
+// wait lets time pass on the machine.
+func (m *machine) wait(d time.Duration) {
+	if m.clock == nil {
+		time.Sleep(d) // in a bubble
+		return
+	}
+	m.clock.Advance(d)
 }
 
 // groups are the services of a node, or clients of them.
@@ -97,22 +127,38 @@ type groups struct {
 	system     system.Interface
 }
 
-// process is what dies when CSI Proxy is killed: its services and their state. Their
-// Win32 calls go through a hook.
-type process struct {
+// caller is a program that makes requests: its services, with their state. Their Win32 calls
+// go through a hook.
+type caller struct {
 	groups
-	m *machine
+	m    *machine
+	ctx  context.Context
+	node *node.Node
 }
 
-func (m *machine) start(life byte, hook func(*win32.Call) error) (*process, error) {
-	n := node.New(win32.Observe(m.Node, hook))
-	n.Log, n.Clock, n.Rand, n.WorkingDirs = quiet, m.clock, random(life+100), []string{kubelet}
-	n.UsersModify = m.users
-	s, err := services.Open(n)
-	if err != nil {
-		return nil, err
+// start starts a program, whose random numbers life selects.
+func (m *machine) start(ctx context.Context, life byte, hook func(*win32.Call) error) (*caller, error) {
+	api := m.api
+	if api == nil {
+		api = m.Node
 	}
-	return &process{groups{s.Disk, s.Volume, s.Filesystem, s.SMB, s.ISCSI, s.System}, m}, nil
+	n := node.New(win32.Observe(api, hook))
+	n.Log, n.Rand, n.WorkingDirs = quiet, random(life+100), []string{kubelet}
+	n.UsersModify = m.users
+	if m.clock != nil {
+		n.Clock = m.clock
+	}
+	c := &caller{m: m, ctx: ctx, node: n}
+	return c, c.restart()
+}
+
+// restart replaces the program by a new process without state.
+func (c *caller) restart() error {
+	s, err := services.Open(c.node)
+	if err == nil {
+		c.groups = groups{s.Disk, s.Volume, s.Filesystem, s.SMB, s.ISCSI, s.System}
+	}
+	return err
 }
 
 // pass is a hook that forwards every call.
@@ -167,7 +213,7 @@ func (m *machine) describe() (string, error) {
 	}
 	fmt.Fprintf(&b, "portals %v\n", info.ISCSIPortals)
 	n := node.New(m.Node)
-	n.Log, n.Clock = quiet, m.clock
+	n.Log = quiet
 	if err := list(n, kubelet, &b); err != nil {
 		return "", err
 	}
@@ -197,6 +243,23 @@ func list(n *node.Node, dir string, b *strings.Builder) error {
 		}
 	}
 	return nil
+}
+
+// ends returns the first and the last MiB of a disk, where its partition table is.
+func (m *machine) ends(number uint32, size int64) (ends []nodespec.Bytes, err error) {
+	h, err := m.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, number), win32.GENERIC_READ, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer m.CloseHandle(h)
+	for _, at := range []int64{0, size - mib} {
+		b := make([]byte, mib)
+		if _, err := m.ReadAt(h, b, at); err != nil {
+			return nil, err
+		}
+		ends = append(ends, nodespec.Bytes{At: nodespec.Size(at), Data: b})
+	}
+	return ends, nil
 }
 
 // seekData is SEEK_DATA of lseek(2). Without support for it, everything is data.
@@ -240,9 +303,9 @@ func eachBlock(path string, do func(off int64, b []byte) error) (size int64, err
 // tempDir makes a directory, in memory if possible, because thousands are made.
 func tempDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "kill")
+	dir, err := os.MkdirTemp("/dev/shm", "operations")
 	if err != nil {
-		dir, err = os.MkdirTemp("", "kill")
+		dir, err = os.MkdirTemp("", "operations")
 	}
 	if err != nil {
 		t.Fatal(err)

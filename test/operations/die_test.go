@@ -1,4 +1,4 @@
-package kill_test
+package operations_test
 
 import (
 	"context"
@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/worlds"
@@ -83,9 +86,10 @@ const (
 
 // Environment variables that make the test binary a process that dies at a point.
 const (
-	asProcess = "KILL_TEST_SCENARIO"
+	asProcess = "KILL_TEST_OPERATION"
 	atDir     = "KILL_TEST_DIR"
 	atVolume  = "KILL_TEST_VOLUME"
+	atDisk    = "KILL_TEST_DISK"
 	atCall    = "KILL_TEST_CALL"
 )
 
@@ -100,125 +104,147 @@ func TestMain(m *testing.M) {
 // aliveAndWell is the error of beProcess if the request succeeded.
 const aliveAndWell = "alive after the request"
 
-// beProcess makes a scenario's request until a signal kills the process. It returns
+// beProcess makes an operation's request until a signal kills the process. It returns
 // only if the process was not killed.
 func beProcess() error {
-	i := slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == os.Getenv(asProcess) })
+	all := operations()
+	i := slices.IndexFunc(all, func(o operation) bool { return o.name == os.Getenv(asProcess) })
 	if i < 0 {
-		return fmt.Errorf("unknown scenario %q", os.Getenv(asProcess))
+		return fmt.Errorf("unknown operation %q", os.Getenv(asProcess))
 	}
-	s := scenarios()[i]
 	call, err := strconv.Atoi(os.Getenv(atCall))
 	if err != nil {
 		return err
 	}
-	m, err := boot(os.Getenv(atDir), lifeRequest, s.config, nil)
+	number, err := strconv.ParseUint(os.Getenv(atDisk), 10, 32)
 	if err != nil {
 		return err
 	}
-	m.volume = os.Getenv(atVolume)
+	m, err := boot(os.Getenv(atDir), lifeRequest, all[i].config, nil)
+	if err != nil {
+		return err
+	}
+	m.volume, m.number = os.Getenv(atVolume), uint32(number)
 	k := &killer{at: point(call), die: func() {
 		if self, err := os.FindProcess(os.Getpid()); err == nil {
 			self.Kill()
 		}
 		select {}
 	}}
-	p, err := m.start(lifeRequest, k.hook)
+	c, err := m.start(context.Background(), lifeRequest, k.hook)
 	if err != nil {
 		return err
 	}
-	if err := s.request(context.Background(), p); err != nil {
+	if err := all[i].do(c); err != nil {
 		return fmt.Errorf("alive after %d calls: %w", len(k.calls), err)
 	}
 	return errors.New(aliveAndWell)
 }
 
-// outcome counts the results of a scenario.
+// outcome counts the results of an operation.
 type outcome struct {
 	points, deaths, completed, judged, real int
 	blocked                                 map[string][]string // error → points
 }
 
-func TestKillAtEveryCall(t *testing.T) {
+// TestDieAtEveryCall ends the program before and after each call of each operation that
+// changes the node.
+func TestDieAtEveryCall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes too long with -short; make test runs it")
 	}
 	if runtime.GOOS != "linux" {
 		t.Skip("needs to copy sparse files: runs on Linux")
 	}
+	needSgdisk(t)
+	special := dyings()
 	var total outcome
 	ran := 0
-	for _, s := range scenarios() {
-		t.Run(s.name, func(t *testing.T) {
+	for _, o := range operations() {
+		s := victim{operation: o, dying: special[o.name]}
+		delete(special, o.name)
+		t.Run(o.name, func(t *testing.T) {
 			ran++
-			o := s.everyPoint(t)
-			t.Logf("%d points, %d deaths: the next request completed the work %d times and named the obstacle %d times; %d points with a killed process; sgdisk checked %d images",
-				o.points, o.deaths, o.completed, o.deaths-o.completed, o.real, o.judged)
-			for err, points := range o.blocked {
+			got := s.everyPoint(t)
+			if got.deaths > 0 {
+				t.Logf("%d points, %d deaths: the next request completed the work %d times and named the obstacle %d times; %d points with a killed process; sgdisk checked %d images",
+					got.points, got.deaths, got.completed, got.deaths-got.completed, got.real, got.judged)
+			}
+			for err, points := range got.blocked {
 				t.Logf("not completed %d times (%s): %s", len(points), strings.Join(slices.Compact(points), ", "), err)
 			}
-			total.points += o.points
-			total.deaths += o.deaths
-			total.completed += o.completed
-			total.judged += o.judged
-			total.real += o.real
+			total.points += got.points
+			total.deaths += got.deaths
+			total.completed += got.completed
+			total.judged += got.judged
+			total.real += got.real
 		})
 	}
+	for name := range special {
+		t.Errorf("there is no operation %q", name)
+	}
 	t.Attr("measured", fmt.Sprintf("%d points of %d operations, %d deaths: the next request completed the work %d times and named the obstacle %d times; %d points with a killed process, %d images checked",
-		total.points, len(scenarios()), total.deaths, total.completed, total.deaths-total.completed, total.real, total.judged))
-	if ran == len(scenarios()) && (total.points < 140 || total.real < 130) {
-		t.Errorf("%d points and %d killed processes, want at least 140 and 130", total.points, total.real)
+		total.points, ran, total.deaths, total.completed, total.deaths-total.completed, total.real, total.judged))
+	if ran == len(operations()) && (total.points < 140 || total.real < 40) {
+		t.Errorf("%d points and %d killed processes, want at least 140 and 40", total.points, total.real)
 	}
 }
 
-// everyPoint kills the scenario's request at each of its points. A death between two calls that
-// only look leaves the same node as one before both, so it counts once, except in the worlds of
-// make soak.
-func (s scenario) everyPoint(t *testing.T) outcome {
-	if s.tables {
-		needSgdisk(t)
-	}
+// realEvery is how many points there are for each that a real process is killed at as well. In
+// the worlds of make soak there are ten times as many points.
+const realEvery = 3
+
+// everyPoint kills the operation's request at each of its points, if it changes the node. A death
+// between two calls that only look leaves the same node as one before both, so it counts once,
+// except in the worlds of make soak.
+func (s victim) everyPoint(t *testing.T) outcome {
 	base := tempDir(t)
-	m := s.boot(t, base, lifeSetup, "")
+	m := s.boot(t, base, lifeSetup, &machine{number: 1})
 	if s.setup != nil {
-		if err := s.setup(m, s.process(t, m, lifeSetup)); err != nil {
+		if err := s.setup(s.process(t, m, lifeSetup)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	id := m.volume
+	known := m
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
 
 	// The expected result: the request, a death after its last call, and the same
 	// request again, as after a lost response.
-	var points []point
+	points := []point{0}
 	want := map[string]string{}
-	for name, death := range deaths {
-		m := s.boot(t, clone(t, base), lifeRequest, id)
+	for _, name := range []string{both, restart, alone} {
+		m := s.boot(t, clone(t, base), lifeRequest, known)
 		k := &killer{at: never, die: func() {}}
-		points = []point{0}
-		left := digest(t, m.dir)
-		var mu sync.Mutex
-		k.looked = func(n int, changed bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			now := digest(t, m.dir)
-			if changed || now != left || worlds.Every() {
-				points = append(points, point(n))
+		if len(want) == 0 {
+			left := digest(t, m.dir)
+			var mu sync.Mutex
+			k.looked = func(n int, changed bool) {
+				mu.Lock()
+				defer mu.Unlock()
+				now := digest(t, m.dir)
+				if changed || now != left || worlds.Every() {
+					points = append(points, point(n))
+				}
+				left = now
 			}
-			left = now
 		}
-		p, err := m.start(lifeRequest, k.hook)
+		before := digest(t, m.dir)
+		c, err := m.start(t.Context(), lifeRequest, k.hook)
 		if err == nil {
-			err = s.request(t.Context(), p)
+			err = s.do(c)
 		}
 		if err != nil {
 			t.Fatalf("request without a death: %v", err)
 		}
 		k.looked = nil
-		after := death(t, s, m)
-		if err := s.request(t.Context(), s.process(t, after, lifeRetry)); err != nil && s.known(err) == nil {
+		if len(want) == 0 && digest(t, m.dir) == before {
+			m.end(t)
+			return outcome{}
+		}
+		after := deaths[name](t, s, m)
+		if err := s.do(s.process(t, after, lifeRetry)); err != nil && s.known(err) == nil {
 			t.Fatalf("same request again, after %s: %v", name, err)
 		}
 		want[name] = described(t, after)
@@ -231,7 +257,7 @@ func (s scenario) everyPoint(t *testing.T) outcome {
 	hit := map[string]bool{}
 	for _, at := range points {
 		o.points++
-		s.kill(t, base, id, at, func(death string, left *machine, calls []string) {
+		s.kill(t, base, known, at, func(death string, left *machine, calls []string) {
 			where := fmt.Sprintf("%s, %s (%s)", death, at, append([]string{"none"}, calls...)[at])
 			o.deaths++
 			if !s.grown {
@@ -239,40 +265,41 @@ func (s scenario) everyPoint(t *testing.T) outcome {
 			}
 			s.retry(t, left, where, want[death], at, &o, hit)
 		})
-		if !worlds.Every() || o.points%11 == 1 {
-			s.killProcess(t, base, id, at)
+		if o.points%realEvery == 1 {
+			s.killProcess(t, base, known, at)
 			o.real++
 		}
 	}
 	if s.half != nil {
-		s.half(t, s, base, id, want, &o, hit)
+		s.half(t, s, base, known, want, &o, hit)
 	}
-	for _, b := range s.blocked {
+	for _, b := range s.obstacles {
 		if !hit[b.text] {
-			t.Errorf("no point leads to the error %q that the scenario lists (%s)", b.text, b.why)
+			t.Errorf("no point leads to the error %q that is listed for it (%s)", b.text, b.why)
 		}
 	}
 	return o
 }
 
-func (s scenario) boot(t *testing.T, dir string, life byte, volume string) *machine {
+// boot opens the node in dir, on which the disk and the volume are those of known.
+func (s victim) boot(t *testing.T, dir string, life byte, known *machine) *machine {
 	t.Helper()
 	m, err := boot(dir, life, s.config, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() }) // if the test ends early
-	m.volume = volume
+	m.volume, m.number = known.volume, known.number
 	return m
 }
 
-func (s scenario) process(t *testing.T, m *machine, life byte) *process {
+func (s victim) process(t *testing.T, m *machine, life byte) *caller {
 	t.Helper()
-	p, err := m.start(life, pass)
+	c, err := m.start(t.Context(), life, pass)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return c
 }
 
 func described(t *testing.T, m *machine) string {
@@ -287,18 +314,18 @@ func described(t *testing.T, m *machine) string {
 // deaths are the ways to die: the proxy alone, while Windows keeps running; the
 // proxy and the simulated node, which starts again from its state directory; and
 // the proxy and Windows, which restarts.
-var deaths = map[string]func(*testing.T, scenario, *machine) *machine{
-	"the proxy dies": func(t *testing.T, _ scenario, m *machine) *machine {
+var deaths = map[string]func(*testing.T, victim, *machine) *machine{
+	alone: func(t *testing.T, _ victim, m *machine) *machine {
 		if err := m.EndProcess(); err != nil {
 			t.Fatal(err)
 		}
 		return m
 	},
-	"the simulated node dies with it": func(t *testing.T, s scenario, m *machine) *machine {
-		return s.boot(t, clone(t, m.dir), lifeRetry, m.volume)
+	both: func(t *testing.T, s victim, m *machine) *machine {
+		return s.boot(t, clone(t, m.dir), lifeRetry, m)
 	},
-	"Windows restarts": func(t *testing.T, s scenario, m *machine) *machine {
-		again := s.boot(t, clone(t, m.dir), lifeRetry, m.volume)
+	restart: func(t *testing.T, s victim, m *machine) *machine {
+		again := s.boot(t, clone(t, m.dir), lifeRetry, m)
 		if err := again.Reboot(); err != nil {
 			t.Fatal(err)
 		}
@@ -306,17 +333,23 @@ var deaths = map[string]func(*testing.T, scenario, *machine) *machine{
 	},
 }
 
+const (
+	alone   = "the proxy dies"
+	both    = "the simulated node dies with it"
+	restart = "Windows restarts"
+)
+
 // kill makes the request until the process dies at a point, and calls left for each death.
-func (s scenario) kill(t *testing.T, base, id string, at point, left func(death string, m *machine, calls []string)) {
+func (s victim) kill(t *testing.T, base string, known *machine, at point, left func(death string, m *machine, calls []string)) {
 	t.Helper()
-	m := s.boot(t, clone(t, base), lifeRequest, id)
+	m := s.boot(t, clone(t, base), lifeRequest, known)
 	ctx, cancel := context.WithCancel(t.Context())
 	k := &killer{at: at, die: cancel}
-	p, err := m.start(lifeRequest, k.hook)
+	c, err := m.start(ctx, lifeRequest, k.hook)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.request(ctx, p)
+	err = s.do(c)
 	cancel()
 	if !k.dead && err == nil && s.arrives {
 		m.end(t)
@@ -329,11 +362,10 @@ func (s scenario) kill(t *testing.T, base, id string, at point, left func(death 
 }
 
 // leave calls left with the machine after each death. The last death uses m itself.
-func (s scenario) leave(t *testing.T, m *machine, left func(death string, m *machine)) {
+func (s victim) leave(t *testing.T, m *machine, left func(death string, m *machine)) {
 	t.Helper()
-	const alone, both = "the proxy dies", "the simulated node dies with it"
 	var reopened string
-	for _, death := range []string{both, "Windows restarts", alone} {
+	for _, death := range []string{both, restart, alone} {
 		after := deaths[death](t, s, m)
 		text := described(t, after)
 		switch death {
@@ -362,21 +394,24 @@ func difference(got, want string) string {
 	return b.String()
 }
 
-// known returns the scenario's entry for an error, or nil.
-func (s scenario) known(err error) *blocked {
-	for i, b := range s.blocked {
+// known returns the entry for an error, or nil.
+func (s victim) known(err error) *obstacle {
+	for i, b := range s.obstacles {
 		if errors.Is(err, b.kind) && strings.HasSuffix(err.Error(), b.text) {
-			return &s.blocked[i]
+			return &s.obstacles[i]
 		}
+	}
+	if s.once && errors.Is(err, hosterr.ErrNotFound) {
+		return &obstacle{kind: hosterr.ErrNotFound, why: "it was removed already"}
 	}
 	return nil
 }
 
 // retry makes the same request again: it must complete the work, or fail with an
-// error that the scenario lists.
-func (s scenario) retry(t *testing.T, m *machine, where, want string, at point, o *outcome, hit map[string]bool) {
+// error that is listed.
+func (s victim) retry(t *testing.T, m *machine, where, want string, at point, o *outcome, hit map[string]bool) {
 	t.Helper()
-	err := s.request(t.Context(), s.process(t, m, lifeRetry))
+	err := s.do(s.process(t, m, lifeRetry))
 	if err != nil {
 		b := s.known(err)
 		if b == nil {
@@ -386,10 +421,10 @@ func (s scenario) retry(t *testing.T, m *machine, where, want string, at point, 
 		hit[b.text] = true
 		o.blocked[b.text+": "+b.why] = append(o.blocked[b.text+": "+b.why], at.String())
 		if b.clear != nil {
-			if err := b.clear(t.Context(), s.process(t, m, lifeRetry)); err != nil {
+			if err := b.clear(s.process(t, m, lifeRetry)); err != nil {
 				t.Errorf("%s: remove the obstacle: %v", where, err)
 			}
-			if err := s.request(t.Context(), s.process(t, m, lifeRetry+1)); err != nil {
+			if err := s.do(s.process(t, m, lifeRetry+1)); err != nil {
 				t.Errorf("%s: the request after the obstacle was removed: %v", where, err)
 			}
 		}
@@ -403,9 +438,9 @@ func (s scenario) retry(t *testing.T, m *machine, where, want string, at point, 
 }
 
 // judge checks images with a GPT with sgdisk.
-func (s scenario) judge(t *testing.T, m *machine, where string, o *outcome) {
+func (s victim) judge(t *testing.T, m *machine, where string, o *outcome) {
 	t.Helper()
-	if !s.tables {
+	if s.about&^disks != 0 || s.unfit {
 		return
 	}
 	info, err := m.Show()
@@ -441,14 +476,14 @@ func sgdisk(image string) string {
 }
 
 // killProcess kills a real process at a point. It must leave the same bytes as kill.
-func (s scenario) killProcess(t *testing.T, base, id string, at point) {
+func (s victim) killProcess(t *testing.T, base string, known *machine, at point) {
 	t.Helper()
-	m := s.boot(t, clone(t, base), lifeRequest, id)
+	m := s.boot(t, clone(t, base), lifeRequest, known)
 	ctx, cancel := context.WithCancel(t.Context())
 	k := &killer{at: at, die: cancel}
-	p, err := m.start(lifeRequest, k.hook)
+	c, err := m.start(ctx, lifeRequest, k.hook)
 	if err == nil {
-		err = s.request(ctx, p)
+		err = s.do(c)
 	}
 	want := digest(t, m.dir)
 	cancel()
@@ -463,7 +498,7 @@ func (s scenario) killProcess(t *testing.T, base, id string, at point) {
 	dir := clone(t, base)
 	defer os.RemoveAll(dir)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asProcess+"="+s.name, atDir+"="+dir, atVolume+"="+id, atCall+"="+strconv.Itoa(int(at)))
+	cmd.Env = append(os.Environ(), asProcess+"="+s.name, atDir+"="+dir, atVolume+"="+known.volume, atDisk+"="+strconv.Itoa(int(known.number)), atCall+"="+strconv.Itoa(int(at)))
 	out, err := cmd.CombinedOutput()
 	if s.arrives && strings.HasSuffix(strings.TrimSpace(string(out)), aliveAndWell) {
 		return // as above
@@ -479,7 +514,7 @@ func (s scenario) killProcess(t *testing.T, base, id string, at point) {
 // halfAFormat kills a process in the middle of a format, which leaves each of the states of
 // the option formatOrder, unless it goes on through WMI. Drivers ask whether the volume is
 // formatted before they format it.
-func halfAFormat(t *testing.T, s scenario, base, id string, want map[string]string, o *outcome, hit map[string]bool) {
+func halfAFormat(t *testing.T, s victim, base string, known *machine, want map[string]string, o *outcome, hit map[string]bool) {
 	for _, order := range formatOrders() {
 		for _, knows := range []string{nodespec.FormatAtOnce, nodespec.FormatNever} {
 			t.Run(order+", WMI knows the volume "+knows, func(t *testing.T) {
@@ -487,14 +522,14 @@ func halfAFormat(t *testing.T, s scenario, base, id string, want map[string]stri
 				s.config = func(c *nodespec.Config) {
 					c.FormatDuration, c.FormatOrder, c.FormatKnows = nodespec.Duration(time.Second), order, knows
 				}
-				s.request = func(ctx context.Context, p *process) error {
-					out, err := p.volume.IsVolumeFormatted(ctx, &volume.IsVolumeFormattedRequest{VolumeID: p.m.volume})
+				s.do = func(c *caller) error {
+					out, err := c.volume.IsVolumeFormatted(c.ctx, &volume.IsVolumeFormattedRequest{VolumeID: c.m.volume})
 					if err != nil || out.Formatted {
 						return err
 					}
-					return p.format(ctx)
+					return c.format()
 				}
-				s.inAFormat(t, base, id, want, o, hit)
+				s.inAFormat(t, base, known, want, o, hit)
 			})
 		}
 	}
@@ -512,7 +547,7 @@ func formatOrders() []string {
 	return names
 }
 
-func (s scenario) inAFormat(t *testing.T, base, id string, want map[string]string, o *outcome, hit map[string]bool) {
+func (s victim) inAFormat(t *testing.T, base string, known *machine, want map[string]string, o *outcome, hit map[string]bool) {
 	at := point(0)
 	dir := clone(t, base)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -528,13 +563,13 @@ func (s scenario) inAFormat(t *testing.T, base, id string, want map[string]strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.volume = id
-	go s.request(ctx, s.process(t, m, lifeRequest)) // it never returns a response
-	select {
-	case <-begun:
-	case <-time.After(time.Minute):
-		t.Fatal("no format began")
+	m.volume, m.number = known.volume, known.number
+	c, err := m.start(ctx, lifeRequest, pass)
+	if err != nil {
+		t.Fatal(err)
 	}
+	go s.do(c) // it never returns a response
+	<-begun
 	o.points++
 	s.leave(t, m, func(death string, left *machine) {
 		o.deaths++
@@ -543,7 +578,7 @@ func (s scenario) inAFormat(t *testing.T, base, id string, want map[string]strin
 			t.Fatal(err)
 		}
 		for _, v := range info.Volumes {
-			if v.ID == id && v.FileSystem != "" {
+			if v.ID == known.volume && v.FileSystem != "" {
 				t.Errorf("%s in the middle of a format: the volume has the file system %q", death, v.FileSystem)
 			}
 		}
@@ -551,26 +586,79 @@ func (s scenario) inAFormat(t *testing.T, base, id string, want map[string]strin
 	})
 }
 
-// blocked is an error of the next identical request, which does not complete the
+// obstacle is an error of the next identical request, which does not complete the
 // work.
-type blocked struct {
+type obstacle struct {
 	kind error
 	text string // end of the error's message
 	why  string
 	// clear does what the error asks for, after which the request succeeds. It is
 	// nil if the work was already done.
-	clear func(context.Context, *process) error
+	clear func(*caller) error
 }
 
-// scenario is an operation to kill.
-type scenario struct {
-	name    string
-	config  func(*nodespec.Config)
-	setup   func(*machine, *process) error
-	request func(context.Context, *process) error
-	blocked []blocked
-	tables  bool // check the images with sgdisk
-	grown   bool // check them only after the retry, because the table does not fit the grown disk before
-	arrives bool // volumes arrive late, so the number of calls varies, and a node that is opened again has them already
-	half    func(t *testing.T, s scenario, base, id string, want map[string]string, o *outcome, hit map[string]bool)
+// victim is an operation to kill.
+type victim struct {
+	operation
+	dying
+}
+
+// dying is what is special about the deaths of an operation.
+type dying struct {
+	obstacles []obstacle
+	grown     bool // the table does not fit the grown disk before the retry
+	unfit     bool // nor afterwards
+	arrives   bool // something arrives late, so the number of calls varies, and a node that is opened again has it already
+	half      func(t *testing.T, s victim, base string, known *machine, want map[string]string, o *outcome, hit map[string]bool)
+}
+
+// dyings returns what is special, by the names of operations.
+func dyings() map[string]dying {
+	arrives, grown := dying{arrives: true}, dying{grown: true}
+	return map[string]dying{
+		"PartitionDisk of an offline disk, to which Windows adds a reserved partition": arrives,
+		"SetDiskState online, and its volume is late":                                  arrives,
+		"ConnectTarget, and its disks are late":                                        arrives,
+		"DisconnectTarget with a persistent login":                                     arrives,
+		"Rescan while a disk waits":                                                    {unfit: true},
+		"StartService":                                                                 arrives,
+		"StopService":                                                                  arrives,
+		"Rescan":                                                                       {unfit: true},
+		"ResizeVolume":                                                                 grown,
+		"ResizeVolume to the end of the disk":                                          grown,
+		"ResizeVolume when Windows needs the table rewritten first":                    grown,
+		"FormatVolume": {half: halfAFormat, obstacles: []obstacle{remains("The disk structure is corrupted and unreadable."), remains("it contains data (NTFS) and was not changed"),
+			remains("it contains data (unknown content at byte 16842754) and was not changed")}},
+		"CreateSymlink":                   leftover("a directory", dir+`\a\l`),
+		"CreateSymlink to nothing":        leftover("a file", dir+`\a\l`),
+		"CreateSymlink within":            leftover("a directory", at+`\l`),
+		"CreateSymlink to within":         leftover("a directory", dir+`\l`),
+		"NewSMBGlobalMapping with a link": leftover("a directory", staged),
+	}
+}
+
+// leftover is the obstacle after a process died between making a file or directory
+// and making it a link. Windows has no single call for both.
+func leftover(what, path string) dying {
+	return dying{obstacles: []obstacle{{
+		kind: hosterr.ErrAlreadyExists, text: what + " that is not a symbolic link exists there: Cannot create a file when that file already exists.",
+		why:   "an empty file or directory was left that was going to become the link; it could also belong to another program, so it is not touched",
+		clear: func(c *caller) error { return c.rmdir(path, false) },
+	}}}
+}
+
+// remains is the error for what a format leaves that was cut off by the end of Windows, or of its
+// process: the same bytes could be data that is damaged.
+func remains(text string) obstacle {
+	return obstacle{kind: hosterr.ErrFailedPrecondition, text: text, why: "a format that was cut off has left a part of an NTFS",
+		clear: func(c *caller) error {
+			ids, err := c.disk.ListDiskIDs(c.ctx, &disk.ListDiskIDsRequest{})
+			if err != nil {
+				return err
+			}
+			if _, err := c.disk.(*disk.Disk).Clear(c.ctx, c.m.number, diskapi.Clearing{Identity: ids.DiskIDs[c.m.number].SerialNumber}); err != nil {
+				return err
+			}
+			return errors.Join(c.partition(), c.find())
+		}}
 }

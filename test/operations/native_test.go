@@ -1,8 +1,10 @@
-package cost
+package operations_test
 
 import (
 	"maps"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -14,7 +16,7 @@ import (
 // by [counted], and those that the function of WithPrivilege makes count as well. Format,
 // UpdateStorageCache and the three of SMB mappings are those of one backend each: a format is one
 // call however many WMI or fmifs.dll make for it, and mappings are those of NetUseAdd and its like.
-func native() map[string]int64 {
+var native = sync.OnceValue(func() map[string]int64 {
 	weights := map[string]int64{
 		"WithPrivilege":     6, // ImpersonateSelf, OpenThreadToken, LookupPrivilegeValue, AdjustTokenPrivileges, CloseHandle, RevertToSelf
 		"RegistryText":      4, // RegOpenKeyEx, RegQueryValueEx for the type and for the text, RegCloseKey
@@ -44,7 +46,7 @@ func native() map[string]int64 {
 		weights[name] = 1
 	}
 	return weights
-}
+})
 
 // Each method has a number of calls, so that a new one is not counted as one by mistake.
 func TestEachMethodIsCounted(t *testing.T) {
@@ -53,39 +55,24 @@ func TestEachMethodIsCounted(t *testing.T) {
 	}
 }
 
-// counter counts the calls of an API.
+// counter counts the calls of a program.
 type counter struct {
-	calls atomic.Int64
-	reads atomic.Int64
-	hook  atomic.Pointer[func(*win32.Call) error]
+	calls, reads atomic.Int64
 	// others are mappings that the list of mappings has, too. Thousands that are made one
 	// after the other take too long.
 	others []win32.Use
+	search bool // no partition has a device of its own
 }
 
-// before makes hook decide about calls.
-func (c *counter) before(hook func(*win32.Call) error) { c.hook.Store(&hook) }
-
-// over returns api, counted.
-func (c *counter) over(api win32.API) win32.API {
-	weights := native()
-	return win32.Observe(counted{api, c}, func(call *win32.Call) error {
-		c.calls.Add(weights[call.Name])
-		if call.Name == "ReadAt" {
-			c.reads.Add(1)
-		}
-		if hook := c.hook.Load(); hook != nil {
-			return (*hook)(call)
-		}
-		return call.Do()
-	})
-}
-
-// count returns how many calls f makes.
-func (c *counter) count(f func() error) (int64, error) {
-	before := c.calls.Load()
-	err := f()
-	return c.calls.Load() - before, err
+func (c *counter) hook(call *win32.Call) error {
+	c.calls.Add(native()[call.Name])
+	if call.Name == "ReadAt" {
+		c.reads.Add(1)
+	}
+	if c.search && call.Name == "CreateFile" && strings.HasPrefix(call.Path, `\\?\Harddisk`) {
+		return win32.ERROR_FILE_NOT_FOUND
+	}
+	return call.Do()
 }
 
 // counted adds the calls that depend on a result.

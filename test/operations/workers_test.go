@@ -1,4 +1,4 @@
-package kill_test
+package operations_test
 
 import (
 	"context"
