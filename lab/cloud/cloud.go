@@ -17,6 +17,7 @@ package cloud
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
@@ -32,7 +33,9 @@ type Cloud struct {
 	disk    func(v volume) simnode.Disk // nil if nothing is attached
 	own     []simnode.Disk              // of the machine itself
 	publish func(v volume) map[string]string
-	context func(c *Controller, v volume) map[string]string
+	context func(v volume) map[string]string
+	secrets map[string]string
+	network network // nil if volumes are on disks that are attached
 }
 
 // volume is what presets know of a volume.
@@ -56,6 +59,10 @@ func digestOf(cloud, name string) digest { return sha256.Sum256([]byte(cloud + "
 // reaches them through the network.
 func (c Cloud) Attached() bool { return c.disk != nil }
 
+// Secrets returns the secrets with which nodes reach volumes, by the names that drivers of
+// the cloud know.
+func (c Cloud) Secrets() map[string]string { return maps.Clone(c.secrets) }
+
 // Clouds returns the presets. The first of each cloud is the one of its newer machines.
 func Clouds() []Cloud {
 	const (
@@ -72,7 +79,11 @@ func Clouds() []Cloud {
 		return map[string]string{"devicePath": fmt.Sprintf("xvd%c%c", 'b'+v.slot/26, 'a'+v.slot%26)}
 	}
 	serial := func(d digest) string { return "vol-" + d.hex(16) }
-	lun := func(v volume) map[string]string { return map[string]string{"LUN": fmt.Sprint(v.slot)} }
+	lun := func(slot int) map[string]string { return map[string]string{"LUN": fmt.Sprint(slot)} }
+	// The first volume has the LUN of the temporary disk, and the second that of Windows' disk.
+	scsiLUN := func(v volume) int { return v.slot ^ 1 }
+	pvc := func(d digest) string { return "pvc-" + d.hex(12) }
+	smb := map[string]string{"username": user, "password": password}
 	return []Cloud{
 		{Name: "ebs", Title: "EC2, NVMe", Source: printed, id: ebs, publish: devicePath,
 			disk: func(v volume) simnode.Disk {
@@ -94,20 +105,22 @@ func Clouds() []Cloud {
 					Address:     &simnode.Address{Target: uint8(v.slot + 1)},
 					Identifiers: []simnode.Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  " + base(v.id)}}}
 			}},
-		{Name: "azure-nvme", Title: "Azure, NVMe", Source: printed, id: azure, publish: lun,
+		{Name: "azure-nvme", Title: "Azure, NVMe", Source: printed, id: azure,
+			publish: func(v volume) map[string]string { return lun(v.slot) },
 			disk: func(v volume) simnode.Disk {
 				return simnode.Disk{Bus: "nvme", Product: "MSFT NVMe Accelerator v1.0",
 					Location: fmt.Sprintf("Integrated : Bus %d : Device 0 : Function 0 : Adapter 0", 12606208+v.slot)}
 			}},
-		{Name: "azure", Title: "Azure, SCSI", Source: printed, id: azure, publish: lun,
-			// The temporary disk is on the adapter of the disk of Windows, and has the LUN that the
-			// second data disk has (azuredisk-csi-driver issue 2661).
+		{Name: "azure", Title: "Azure, SCSI", Source: printed, id: azure,
+			publish: func(v volume) map[string]string { return lun(scsiLUN(v)) },
+			// The temporary disk is on the adapter of the disk of Windows, which has LUN 0, and has
+			// the LUN of a data disk (azuredisk-csi-driver issue 2661).
 			own: []simnode.Disk{{ID: "azure-temporary", Size: gib, Content: "mbr", Partitions: []simnode.Partition{{FileSystem: "NTFS", Label: "Temporary Storage", Letter: "T"}},
 				Bus: "sas", Vendor: "Msft", Product: "Virtual Disk", Address: &simnode.Address{Lun: 1}, Offline: new(bool), ReadOnly: new(bool),
 				Location: "Integrated : Bus 0 : Device 63667 : Function 30746 : Adapter 0 : Port 0 : Target 0 : LUN 1"}},
 			disk: func(v volume) simnode.Disk {
-				return simnode.Disk{Bus: "sas", Vendor: "Msft", Product: "Virtual Disk", Address: &simnode.Address{Port: 1, Lun: uint8(v.slot)},
-					Location:    fmt.Sprintf("Integrated : Bus 0 : Device 63667 : Function 30747 : Adapter 1 : Port 0 : Target 0 : LUN %d", v.slot),
+				return simnode.Disk{Bus: "sas", Vendor: "Msft", Product: "Virtual Disk", Address: &simnode.Address{Port: 1, Lun: uint8(scsiLUN(v))},
+					Location:    fmt.Sprintf("Integrated : Bus 0 : Device 63667 : Function 30747 : Adapter 1 : Port 0 : Target 0 : LUN %d", scsiLUN(v)),
 					Identifiers: []simnode.Identifier{{CodeSet: "binary", Type: 3, Hex: "60022480" + v.digest.hex(24)}}}
 			}},
 		{Name: "vsphere", Title: "vSphere, disk.EnableUUID", Source: printed,
@@ -126,11 +139,32 @@ func Clouds() []Cloud {
 			id:      func(d digest) string { return "disk#" + serial(d) },
 			publish: func(v volume) map[string]string { return map[string]string{"serialNumber": serial(v.digest)} },
 			disk:    func(v volume) simnode.Disk { return simnode.Disk{Serial: serial(v.digest)} }},
-		{Name: "smb", Title: "SMB share", Source: "the share of the controller",
-			id: func(d digest) string { return "smb-" + d.hex(12) },
-			context: func(c *Controller, _ volume) map[string]string {
-				return map[string]string{"source": c.share}
-			}},
+		{Name: "example-smb", Title: "the example driver, SMB", Source: "its code", secrets: smb,
+			id:      func(d digest) string { return "smb#" + fileServer + "#" + share + "#" + pvc(d) },
+			network: directory(pvc)},
+		{Name: "example-iscsi", Title: "the example driver, iSCSI", Source: "its code",
+			secrets: map[string]string{"chapUser": user, "chapSecret": chapSecret},
+			id: func(d digest) string {
+				return fmt.Sprintf("iscsi#%s#%d#%s#0", portal.Address, portal.Port, iqn(d))
+			},
+			network: target{}},
+		{Name: "smb", Title: "SMB share", Source: code, secrets: smb,
+			id:      func(d digest) string { return fileServer + "/" + share + "##" + pvc(d) + "#" },
+			context: func(volume) map[string]string { return map[string]string{"source": "//" + fileServer + "/" + share} },
+			network: directory(nil)},
+		{Name: "smb-subdir", Title: "SMB, a directory of a share", Source: code, secrets: smb,
+			id: func(d digest) string { return fileServer + "/" + share + "#" + pvc(d) + "#" + pvc(d) + "#" },
+			context: func(v volume) map[string]string {
+				return map[string]string{"source": "//" + fileServer + "/" + share, "subDir": pvc(v.digest)}
+			},
+			network: directory(pvc)},
+		{Name: "azurefile", Title: "Azure File, SMB", Source: code,
+			secrets: map[string]string{"azurestorageaccountname": azureAccount, "azurestorageaccountkey": azureKey},
+			id:      func(d digest) string { return "lab#" + azureAccount + "#" + pvc(d) + "###default" },
+			context: func(v volume) map[string]string {
+				return map[string]string{"storageAccount": azureAccount, "shareName": pvc(v.digest)}
+			},
+			network: azureShare{}},
 	}
 }
 

@@ -82,7 +82,7 @@ func number(t *testing.T, n *simnode.Node, is func(number uint32, id *disk.DiskI
 	return found
 }
 
-// A driver finds the disk of the second of three volumes by what its cloud presents.
+// A driver finds the disks of three volumes by what their cloud presents.
 // For gce-nvme see TestNVMeNamespaces, for azure-nvme TestAzureNVMeDisksHaveNoLUN.
 func TestPresetsAreFound(t *testing.T) {
 	type finder func(v *csi.Volume, publish map[string]string, id *disk.DiskIDs, at *disk.DiskLocation) bool
@@ -115,27 +115,27 @@ func TestPresetsAreFound(t *testing.T) {
 				c.Disks = []simnode.Disk{{Content: "system"}, local, local}
 			})
 			c := cloud.New(n, named(t, name))
-			var second *csi.Volume
-			var context map[string]string
+			volumes := map[*csi.Volume]map[string]string{}
+			var order []*csi.Volume
 			for _, v := range []string{"a", "b", "c"} {
 				volume := create(t, c, v)
-				p := publish(t, c, volume.GetVolumeId())
-				if v == "b" {
-					second, context = volume, p
-				}
+				order = append(order, volume)
+				volumes[volume] = publish(t, c, volume.GetVolumeId())
 			}
 			if name == "azure" { // Windows has the temporary disk's volume since it started
 				if err := n.AwaitDisk(3); err != nil {
 					t.Fatal(err)
 				}
 			}
-			found := number(t, n, func(_ uint32, id *disk.DiskIDs, at *disk.DiskLocation) bool { return is(second, context, id, at) })
-			want := uint32(4) // 0, 1 and 2 are the node's own
+			want := uint32(3) // 0, 1 and 2 are the node's own
 			if name == "azure" {
 				want++ // and 3 is the temporary one
 			}
-			if len(found) != 1 || found[0] != want {
-				t.Errorf("found disks %v, want [%d]", found, want)
+			for i, v := range order {
+				found := number(t, n, func(_ uint32, id *disk.DiskIDs, at *disk.DiskLocation) bool { return is(v, volumes[v], id, at) })
+				if want := want + uint32(i); len(found) != 1 || found[0] != want {
+					t.Errorf("volume %d: found disks %v, want [%d]", i, found, want)
+				}
 			}
 		})
 	}

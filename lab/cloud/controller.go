@@ -2,7 +2,9 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -13,16 +15,22 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
 // Node is the simulated node to which disks are attached: a *[simnode.Node] of this
 // process, or the *[control.Node] of a csi-proxy-sim.
 type Node interface {
+	Show() (simnode.State, error)
 	AttachDisk(d simnode.Disk) (simnode.DiskInfo, error)
 	DetachDisk(number uint32) error
 	DiscardDisk(id string) error
 	GrowDisk(number uint32, size simnode.Size) error
+	AddSMBShare(server, share string) error
+	AddShareDirectory(server, share, path string) error
+	SetISCSITarget(t simnode.ISCSITarget) error
+	RemoveISCSITarget(iqn string) error
 }
 
 // Controller is the CSI controller of a cloud with one node. It implements
@@ -32,7 +40,6 @@ type Controller struct {
 	csi.UnimplementedControllerServer
 	node  Node
 	cloud Cloud
-	share string // `//server/share`, of volumes that are not attached
 
 	mu      sync.Mutex
 	volumes map[string]*created // by ID
@@ -59,14 +66,11 @@ const (
 	maxDisks    = 64 // as many as Azure's largest machines have
 )
 
-// New returns a controller of a cloud whose disks are attached to node.
+// New returns a controller of a cloud whose disks are attached to node. For a cloud of SMB
+// shares the node must have [SMBServers].
 func New(node Node, c Cloud) *Controller {
-	return &Controller{node: node, cloud: c, share: "//files.example.com/data", volumes: map[string]*created{}}
+	return &Controller{node: node, cloud: c, volumes: map[string]*created{}}
 }
-
-// SetShare sets the share of volumes that are not attached, such as
-// "//server.example.com/share". The simulated node has to have its server.
-func (c *Controller) SetShare(source string) { c.share = source }
 
 // Start serves the controller on a port of this machine until the context ends, and
 // returns its address.
@@ -105,6 +109,8 @@ func (c *Controller) ControllerGetCapabilities(context.Context, *csi.ControllerG
 	types := []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME}
 	if c.cloud.Attached() {
 		types = append(types, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME)
+	} else if _, ok := c.cloud.network.(grower); ok {
+		types = append(types, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME)
 	}
 	out := &csi.ControllerGetCapabilitiesResponse{}
 	for _, t := range types {
@@ -139,11 +145,19 @@ func (c *Controller) CreateVolume(_ context.Context, in *csi.CreateVolumeRequest
 			return nil, status.Errorf(codes.AlreadyExists, "volume %q has %d bytes", there.name, there.size)
 		}
 		v = there
+	} else if c.cloud.network != nil {
+		if err := c.cloud.network.make(c.node, v.volume, v.size); err != nil {
+			return nil, fmt.Errorf("make volume %q: %w", v.name, err)
+		}
 	}
 	c.volumes[v.id] = v
-	out := &csi.Volume{VolumeId: v.id, CapacityBytes: v.size}
+	// As for provisioners of SMB, drivers get the parameters, too.
+	out := &csi.Volume{VolumeId: v.id, CapacityBytes: v.size, VolumeContext: maps.Clone(in.GetParameters())}
 	if c.cloud.context != nil {
-		out.VolumeContext = c.cloud.context(c, v.volume)
+		if out.VolumeContext == nil {
+			out.VolumeContext = map[string]string{}
+		}
+		maps.Copy(out.VolumeContext, c.cloud.context(v.volume))
 	}
 	return &csi.CreateVolumeResponse{Volume: out}, nil
 }
@@ -160,6 +174,10 @@ func (c *Controller) DeleteVolume(_ context.Context, in *csi.DeleteVolumeRequest
 	} else if v != nil && v.diskID != "" {
 		if err := c.node.DiscardDisk(v.diskID); err != nil {
 			return nil, fmt.Errorf("delete the disk of volume %q: %w", v.id, err)
+		}
+	} else if v != nil && c.cloud.network != nil {
+		if err := c.cloud.network.remove(c.node, v.volume); err != nil {
+			return nil, fmt.Errorf("delete volume %q: %w", v.id, err)
 		}
 	}
 	delete(c.volumes, in.GetVolumeId())
@@ -282,7 +300,8 @@ func (c *Controller) ControllerUnpublishVolume(_ context.Context, in *csi.Contro
 		return &csi.ControllerUnpublishVolumeResponse{}, nil
 	}
 	if c.cloud.Attached() {
-		if err := c.node.DetachDisk(v.number); err != nil {
+		// Clouds find nothing to do if the disk is gone from the machine.
+		if err := c.node.DetachDisk(v.number); err != nil && !errors.Is(err, hosterr.ErrNotFound) {
 			return nil, fmt.Errorf("detach the disk of volume %q: %w", v.id, err)
 		}
 	}
@@ -309,6 +328,11 @@ func (c *Controller) ControllerExpandVolume(_ context.Context, in *csi.Controlle
 	if v.nodeID != "" {
 		if err := c.growOnNode(v); err != nil {
 			return nil, err
+		}
+	}
+	if g, ok := c.cloud.network.(grower); ok {
+		if err := g.grow(c.node, v.volume, v.size); err != nil {
+			return nil, fmt.Errorf("grow volume %q: %w", v.id, err)
 		}
 	}
 	return &csi.ControllerExpandVolumeResponse{CapacityBytes: v.size, NodeExpansionRequired: true}, nil

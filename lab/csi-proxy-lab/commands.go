@@ -3,21 +3,25 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 
 	"github.com/kubernetes-csi/csi-proxy/lab/cloud"
 	"github.com/kubernetes-csi/csi-proxy/lab/sanity"
+	"github.com/kubernetes-csi/csi-proxy/lab/storageclass"
 	"github.com/kubernetes-csi/csi-proxy/lab/story"
 )
 
@@ -49,6 +53,12 @@ func up(ctx context.Context, o *options) error {
 			relay = beside
 		}
 	}
+	node := o.node
+	if node != "" {
+		if node, err = filepath.Abs(node); err != nil {
+			return err
+		}
+	}
 	log, err := os.Create(logFile())
 	if err != nil {
 		return err
@@ -56,7 +66,7 @@ func up(ctx context.Context, o *options) error {
 	defer log.Close()
 	start := time.Now()
 	// setsid: it outlives this command and its terminal.
-	cmd := exec.Command("setsid", self, background, "--relay="+relay, fmt.Sprintf("--plain=%t", o.plain), fmt.Sprintf("--beta=%t", o.beta))
+	cmd := exec.Command("setsid", self, background, "--relay="+relay, "--node="+node, fmt.Sprintf("--plain=%t", o.plain), fmt.Sprintf("--beta=%t", o.beta))
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return err
@@ -118,67 +128,186 @@ func runDriver(ctx context.Context, o *options) error {
 	return nil
 }
 
-// driven returns the state of a lab with a driver and a cloud, and CSI Proxy's file group.
-func driven(ctx context.Context, o *options) (state, *remote.Filesystem, error) {
-	s, err := current(ctx, o)
+// driven returns the state of a lab with a driver, its cloud, and what the calls get in it.
+func driven(ctx context.Context, o *options) (s state, preset cloud.Cloud, c storageclass.Class, err error) {
+	if s, err = current(ctx, o); err != nil {
+		return s, preset, c, err
+	}
 	switch {
-	case err != nil:
-		return s, nil, err
 	case s.Endpoint == "":
-		return s, nil, errors.New("no driver runs; start one with: csi-proxy-lab run DRIVER.exe (csi-proxy-lab logs shows the output of the last one)")
+		err = errors.New("no driver runs; start one with: csi-proxy-lab run DRIVER.exe (csi-proxy-lab logs shows the output of the last one)")
 	case s.Cloud == "":
-		return s, nil, fmt.Errorf("no cloud attaches disks; name one with --cloud: %s", strings.Join(clouds(), ", "))
+		err = fmt.Errorf("no cloud attaches disks; name one with --cloud: %s", strings.Join(clouds(), ", "))
 	}
-	if err := os.Setenv(pipe.DirVariable, pipes()); err != nil {
-		return s, nil, err
+	if err != nil {
+		return s, preset, c, err
 	}
-	files, err := remote.NewFilesystem(ctx)
-	return s, files, err
+	if preset, err = cloud.Named(s.Cloud); err == nil {
+		c, err = o.class.read(preset)
+	}
+	return s, preset, c, err
 }
 
 func runSanity(ctx context.Context, o *options) error {
-	s, files, err := driven(ctx, o)
+	s, preset, c, err := driven(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer files.Close()
-	preset, err := cloud.Named(s.Cloud)
+	report, err := os.Create(reportFile())
 	if err != nil {
 		return err
 	}
-	report := io.Discard
-	if o.verbose {
-		report = o.stdout
-	}
+	defer report.Close()
 	start := time.Now()
-	results, err := sanity.Run(report, sanity.Suite{Endpoint: s.Endpoint, Controller: s.Controller, Files: files, VolumeID: preset.VolumeID})
+	results, err := sanity.Run(report, sanity.Suite{Endpoint: s.Endpoint, Controller: s.Controller, Files: kubelet{}, VolumeID: preset.VolumeID, Class: c})
 	if err != nil {
 		return err
 	}
 	failed := results[0].In(sanity.Failed)
 	for _, spec := range failed {
-		fmt.Fprintf(o.stdout, "FAILED %s\n  %s\n", spec.Name, strings.ReplaceAll(strings.TrimSpace(spec.Message), "\n", "\n  "))
+		fmt.Fprintln(o.stdout, spec)
 	}
 	for _, dir := range results[0].Left {
 		fmt.Fprintf(o.stdout, "left on the node: %s\n", dir)
 	}
 	fmt.Fprintf(o.stdout, "csi-sanity: %s, in %.1f s\n", results[0], time.Since(start).Seconds())
 	if len(failed) > 0 {
-		return fmt.Errorf("%d specs of csi-sanity failed", len(failed))
+		return fmt.Errorf("%d specs of csi-sanity failed; its report is %s", len(failed), reportFile())
 	}
 	return nil
 }
 
 func runStory(ctx context.Context, o *options) error {
-	s, files, err := driven(ctx, o)
+	s, _, c, err := driven(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer files.Close()
-	steps, err := story.Run(ctx, story.Config{Endpoint: s.Endpoint, Controller: s.Controller, Files: files, Name: fmt.Sprintf("story-%d", time.Now().UnixNano())})
+	before, err := entries("--before", o.before)
+	if err != nil {
+		return err
+	}
+	steps, err := story.Run(ctx, story.Config{
+		Before: func(step string) error {
+			command := before[step]
+			delete(before, step)
+			if command == "" {
+				return nil
+			}
+			out, err := exec.CommandContext(ctx, "sh", "-c", command).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%s: %w: %s", command, err, bytes.TrimSpace(out))
+			}
+			return nil
+		},
+		Endpoint: s.Endpoint, Controller: s.Controller, Files: kubelet{}, Pod: pod{ctx}, Class: c, Name: fmt.Sprintf("story-%d", time.Now().UnixNano()),
+	})
 	for _, step := range steps {
 		fmt.Fprintln(o.stdout, step)
 	}
+	if err == nil && len(before) > 0 {
+		err = fmt.Errorf("--before: the story has no step %q", slices.Sorted(maps.Keys(before)))
+	}
+	return err
+}
+
+// file is a call of the kubelet or of a pod, and its answer.
+type file struct {
+	Do, Path, Content string
+	Exists            bool
+}
+
+// askFile lets the process in the background do something with a file.
+func askFile(ctx context.Context, f file) (file, error) {
+	out, err := ask(ctx, "file", f)
+	if err == nil {
+		err = json.Unmarshal(out, &f)
+	}
+	return f, err
+}
+
+// kubelet makes the kubelet's directories, also while CSI Proxy is stopped.
+type kubelet struct{ filesystem.Interface }
+
+// Mkdir implements filesystem.Interface.
+func (kubelet) Mkdir(ctx context.Context, in *filesystem.MkdirRequest) (*filesystem.MkdirResponse, error) {
+	_, err := askFile(ctx, file{Do: "mkdir", Path: in.Path})
+	return &filesystem.MkdirResponse{}, err
+}
+
+// Rmdir implements filesystem.Interface.
+func (kubelet) Rmdir(ctx context.Context, in *filesystem.RmdirRequest) (*filesystem.RmdirResponse, error) {
+	_, err := askFile(ctx, file{Do: "rmdir", Path: in.Path})
+	return &filesystem.RmdirResponse{}, err
+}
+
+// PathExists implements filesystem.Interface.
+func (kubelet) PathExists(ctx context.Context, in *filesystem.PathExistsRequest) (*filesystem.PathExistsResponse, error) {
+	f, err := askFile(ctx, file{Do: "look", Path: in.Path})
+	return &filesystem.PathExistsResponse{Exists: f.Exists}, err
+}
+
+// pod is a pod of the lab.
+type pod struct{ ctx context.Context }
+
+// WriteFile implements story.Pod.
+func (p pod) WriteFile(path, content string) error {
+	_, err := askFile(p.ctx, file{Do: "write", Path: path, Content: content})
+	return err
+}
+
+// ReadFile implements story.Pod.
+func (p pod) ReadFile(path string) (string, error) {
+	f, err := askFile(p.ctx, file{Do: "read", Path: path})
+	if err == nil && !f.Exists {
+		err = fs.ErrNotExist
+	}
+	return f.Content, err
+}
+
+// read returns what the calls get in a cloud.
+func (c *class) read(preset cloud.Cloud) (storageclass.Class, error) {
+	out := storageclass.Class{MountFlags: c.mountFlags, Secrets: preset.Secrets()}
+	var err error
+	if out.Parameters, err = entries("--parameter", c.parameters); err != nil {
+		return out, err
+	}
+	if out.Context, err = entries("--context", c.context); err != nil {
+		return out, err
+	}
+	if c.secrets == "" {
+		return out, nil
+	}
+	in := os.Stdin
+	if c.secrets != "-" {
+		if in, err = os.Open(c.secrets); err != nil {
+			return out, fmt.Errorf("--secrets: %w", err)
+		}
+		defer in.Close()
+	}
+	if out.Secrets, err = storageclass.ReadSecrets(in); err != nil {
+		return out, fmt.Errorf("--secrets %s: %w", c.secrets, err)
+	}
+	return out, nil
+}
+
+// entries returns the values of a flag as a map.
+func entries(flag string, values []string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, v := range values {
+		name, value, ok := strings.Cut(v, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("%s %s: want NAME=value", flag, v)
+		}
+		all[name] = value
+	}
+	return all, nil
+}
+
+func changeProxy(ctx context.Context, o *options) error {
+	if what := o.args[0]; len(o.args) > 1 || what != "stop" && what != "start" && what != "restart" && what != "kill" {
+		return fmt.Errorf("proxy %s: want stop, start, restart or kill", strings.Join(o.args, " "))
+	}
+	_, err := ask(ctx, "proxy", o.args[0])
 	return err
 }
 

@@ -25,6 +25,9 @@ func pipes() string   { return filepath.Join(directory(), "pipes") }
 func control() string { return filepath.Join(directory(), "control.sock") }
 func logFile() string { return filepath.Join(directory(), "log") }
 
+// reportFile returns the file with csi-sanity's own report of the last run.
+func reportFile() string { return filepath.Join(directory(), "csi-sanity.txt") }
+
 // marker returns the file that distinguishes a lab's directory from any other.
 func marker() string { return filepath.Join(directory(), "csi-proxy-lab") }
 
@@ -80,7 +83,7 @@ func checkDirectory() error {
 // removeFiles removes the lab's files.
 func removeFiles() error {
 	var errs []error
-	for _, file := range []string{control(), logFile(), marker()} {
+	for _, file := range []string{control(), logFile(), reportFile(), marker()} {
 		if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}

@@ -11,10 +11,14 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
@@ -73,9 +77,11 @@ func serveLab(ctx context.Context, o *options) error {
 	if err := os.Setenv(pipe.DirVariable, pipes()); err != nil {
 		return err
 	}
-	// Clouds tell Windows of new disks (the drivers for EBS, GCE PD and vSphere do not rescan),
-	// and need longer to attach one than Windows to find it.
-	n, err := simnode.Open(simnode.Config{Windows: nodespec.Windows{Attach: nodespec.AttachSeen}})
+	description, err := describe(o.node)
+	if err != nil {
+		return err
+	}
+	n, err := simnode.Open(description)
 	if err != nil {
 		return err
 	}
@@ -110,6 +116,35 @@ func serveLab(ctx context.Context, o *options) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), ending/2)
 	defer cancel()
 	return s.Shutdown(last)
+}
+
+// describe returns the description of the node: that of a file, and what clouds need. An empty
+// name means a node with the disk of Windows.
+func describe(name string) (simnode.Config, error) {
+	var c simnode.Config
+	if name != "" {
+		text, err := os.ReadFile(name)
+		if err == nil {
+			err = yaml.UnmarshalStrict(text, &c)
+		}
+		if err != nil {
+			return c, fmt.Errorf("--node %s: %w", name, err)
+		}
+	}
+	if len(c.Disks) == 0 {
+		c.Disks = []simnode.Disk{{Content: nodespec.ContentSystem}}
+	}
+	// Clouds tell Windows of new disks (the drivers for EBS, GCE PD and vSphere do not rescan),
+	// and need longer to attach one than Windows to find it.
+	if c.Attach == "" && c.World == "" {
+		c.Attach = nodespec.AttachSeen
+	}
+	for _, s := range cloud.SMBServers() {
+		if !slices.ContainsFunc(c.SMBServers, func(have simnode.SMBServer) bool { return strings.EqualFold(have.Name, s.Name) }) {
+			c.SMBServers = append(c.SMBServers, s)
+		}
+	}
+	return c, nil
 }
 
 func (r *running) handler() http.Handler {
@@ -148,9 +183,49 @@ func (r *running) handler() http.Handler {
 		return err
 	})
 	handle("files", func(_ context.Context, w io.Writer, _ []byte) error { r.lab.ShowFiles(w); return nil })
+	handle("proxy", func(_ context.Context, _ io.Writer, what []byte) error {
+		p := r.lab.Proxy
+		return map[string]func() error{"stop": p.Stop, "kill": p.Kill, "start": p.Restart, "restart": p.Restart}[string(what)]()
+	})
+	handle("file", func(ctx context.Context, w io.Writer, in []byte) error {
+		var f file
+		err := json.Unmarshal(in, &f)
+		if err == nil {
+			err = r.file(ctx, &f)
+		}
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(w).Encode(f)
+	})
 	handle("kill", func(context.Context, io.Writer, []byte) error { r.lab.Kill(); return nil })
 	handle("down", func(context.Context, io.Writer, []byte) error { r.cancel(); return nil })
 	return mux
+}
+
+// file does something with a file.
+func (r *running) file(ctx context.Context, f *file) (err error) {
+	files := r.node.Filesystem()
+	switch f.Do {
+	case "mkdir":
+		_, err = files.Mkdir(ctx, &filesystem.MkdirRequest{Path: f.Path})
+	case "rmdir":
+		_, err = files.Rmdir(ctx, &filesystem.RmdirRequest{Path: f.Path})
+	case "look":
+		var out *filesystem.PathExistsResponse
+		if out, err = files.PathExists(ctx, &filesystem.PathExistsRequest{Path: f.Path}); err == nil {
+			f.Exists = out.Exists
+		}
+	case "write":
+		err = r.lab.WriteFile(f.Path, f.Content)
+	case "read":
+		f.Content, err = r.lab.ReadFile(f.Path)
+		f.Exists = err == nil
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return err
 }
 
 // setCloud puts the node into a cloud, unless it is there.

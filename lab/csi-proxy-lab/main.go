@@ -43,10 +43,18 @@ type options struct {
 	stdout io.Writer
 
 	plain, beta bool
-	relay       string
+	node, relay string
 	cloud       string
 	env         list
-	verbose     bool
+	before      list
+	class
+}
+
+// class is what the flags say of a StorageClass.
+type class struct {
+	secrets             string
+	parameters, context list
+	mountFlags          list
 }
 
 // list is a flag that can be given several times.
@@ -62,21 +70,30 @@ func commands() []command {
 	cloudFlag := func(f *flag.FlagSet, o *options) {
 		f.StringVar(&o.cloud, "cloud", "", "`cloud` whose disks are attached: "+strings.Join(clouds(), ", "))
 	}
+	volumeFlags := func(f *flag.FlagSet, o *options) {
+		cloudFlag(f, o)
+		f.StringVar(&o.secrets, "secrets", "", "`file` with the secrets of the volume, NAME=value on each line, or - for standard input; they replace those that the cloud has")
+		f.Var(&o.parameters, "parameter", "`NAME=value` of CreateVolume; can be given several times")
+		f.Var(&o.context, "context", "`NAME=value` of the volume context; can be given several times")
+		f.Var(&o.mountFlags, "mount-flag", "`option` of the mount; can be given several times")
+	}
 	return []command{
 		{"up", "", "start the lab: Wine, a simulated node and CSI Proxy", func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.plain, "plain", false, "mounted volumes are plain directories, of the size of this machine's disk")
 			f.BoolVar(&o.beta, "beta", false, "CSI Proxy serves the versions before v1 only")
+			f.StringVar(&o.node, "node", "", "YAML `file` that describes the node, as for -node-config of csi-proxy-sim")
 			f.StringVar(&o.relay, "relay", "", "`path` of csi-proxy-relay.exe; default: beside this program, else it is built with go")
 		}, up},
 		{"run", "DRIVER.exe [ARGUMENT...]", "run a driver, in place of the one that runs; ENDPOINT and ADDRESS in an argument stand for where it must listen", func(f *flag.FlagSet, o *options) {
 			cloudFlag(f, o)
 			f.Var(&o.env, "env", "`NAME=value` of the driver's environment; can be given several times")
 		}, runDriver},
-		{"sanity", "", "run csi-sanity on the driver", func(f *flag.FlagSet, o *options) {
-			cloudFlag(f, o)
-			f.BoolVar(&o.verbose, "v", false, "print the report of csi-sanity")
-		}, runSanity},
-		{"story", "", "make the calls of a volume's life, each node call twice", cloudFlag, runStory},
+		{"sanity", "", "run csi-sanity on the driver", volumeFlags, runSanity},
+		{"story", "", "make the calls of a volume's life, each node call twice, with a pod that writes and reads a file", func(f *flag.FlagSet, o *options) {
+			volumeFlags(f, o)
+			f.Var(&o.before, "before", "`STEP=COMMAND` of the shell, run before the first step of this name, such as 'NodePublishVolume=csi-proxy-lab proxy restart'; can be given several times")
+		}, runStory},
+		{"proxy", "stop|start|restart|kill", "stop or start CSI Proxy, as an update or a crash does", nil, changeProxy},
 		{"logs", "", "print the output of the driver", nil, logs},
 		{"files", "", "print the kubelet's directories, as the driver sees them", nil, files},
 		{"kill", "", "end the driver as the end of its container does; run starts it again", nil, kill},

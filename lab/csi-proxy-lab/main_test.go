@@ -150,7 +150,7 @@ func TestPage(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", command, err, out)
 		}
 		t.Attr("measured", strings.TrimSpace(command)+": "+time.Since(start).Round(100*time.Millisecond).String())
-		if strings.HasSuffix(command, " sanity") && !strings.Contains(out, " 0 failed, 0 skipped") {
+		if strings.Contains(command, "csi-proxy-lab sanity") && !strings.Contains(out, " 0 failed, 0 skipped") {
 			t.Errorf("csi-sanity: %s", out)
 		}
 	}
@@ -189,7 +189,19 @@ func TestPage(t *testing.T) {
 		{"run bin/cis-driver.exe", "no such file"},
 		{"run bin/csi-proxy-lab", "not a Windows amd64 program"},
 		{"story", "NodeUnstageVolume"},
+		{"proxy stop", ""},
+		{"story", "Unavailable"},
+		{"proxy start", ""},
+		{"story --before 'NodeExpandVolume=bin/csi-proxy-lab proxy kill; bin/csi-proxy-lab proxy start'", "DeleteVolume, again"},
+		{"story --before NodeNoVolume=true", "no step"},
+		{"story --before NodeStageVolume=false", "before NodeStageVolume: false: exit status 1"},
+		{"proxy up", "want stop, start, restart or kill"},
+		{"sanity --parameter none", "want NAME=value"},
+		{"sanity --secrets docs/none.txt", "no such file"},
+		{"run --cloud example-smb bin/csi-driver.exe -node-id=node-1", "serves CSI"},
+		{"story --secrets /dev/null", "NodeStageVolume: rpc error"},
 		{"down", ""},
+		{"up --node docs/lab.md", "--node "},
 		{"up --beta", "The lab is up"},
 		{"run --cloud gce bin/gce-pd.exe --run-controller-service=false", "serves CSI"},
 		{"story", "DeleteVolume, again"},

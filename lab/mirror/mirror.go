@@ -10,8 +10,8 @@
 //
 // Directories, links, files by their size, and what becomes of them: made, renamed,
 // removed, grown. A mounted volume is a file system in memory with the size of the volume;
-// what a program writes there stays with the volume as long as the mirror runs, but the
-// node does not see it. A link whose disk or server is away leads nowhere.
+// what a program writes there stays with the volume as long as the mirror runs, or until
+// the node formats it, but the node does not see it. A link whose disk or server is away leads nowhere.
 //
 // Where Wine may not mount (Options.Plain, or no right to), mounted volumes are plain
 // directories: then GetDiskFreeSpaceEx has the figures of the machine's disk, and nothing
@@ -60,8 +60,14 @@ type Mirror struct {
 	events  *watcher
 	have    map[uint64]entry // by ID of the node
 	ids     map[string]uint64
-	pulled  map[string]bool         // what a program made, and update has not seen on the node yet
-	volumes map[string]simnode.Size // mounted volumes, by directory in Wine
+	pulled  map[string]bool   // what a program made, and update has not seen on the node yet
+	volumes map[string]volume // mounted volumes, by directory in Wine
+}
+
+// volume is a volume that was mounted.
+type volume struct {
+	size       simnode.Size
+	fileSystem string
 }
 
 // entry is a file or directory as both sides have it.
@@ -78,7 +84,7 @@ func Start(s *session.Session, n *simnode.Node, options Options) (*Mirror, error
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	m := &Mirror{node: n, session: s, options: options, base: s.OnLinux(Dir), have: map[uint64]entry{}, ids: map[string]uint64{}, pulled: map[string]bool{}, volumes: map[string]simnode.Size{}}
+	m := &Mirror{node: n, session: s, options: options, base: s.OnLinux(Dir), have: map[uint64]entry{}, ids: map[string]uint64{}, pulled: map[string]bool{}, volumes: map[string]volume{}}
 	if err := os.MkdirAll(m.base, 0o755); err != nil {
 		return nil, fmt.Errorf("mirror: %w", err)
 	}
@@ -428,7 +434,7 @@ func (m *Mirror) target(l simnode.Link) string {
 		return nowhere
 	case strings.HasPrefix(lower, "volume{"):
 		dir := "/lab/volumes/" + strings.Trim(lower[len("volume"):], "{}")
-		m.failed("mount", dir, m.mount(dir, l.VolumeSize))
+		m.failed("mount", dir, m.mount(dir, volume{l.VolumeSize, l.FileSystem}))
 		return dir
 	case strings.HasPrefix(lower, `unc\`):
 		dir := "/lab/shares/" + strings.ReplaceAll(lower[len(`unc\`):], `\`, "/")
@@ -440,17 +446,32 @@ func (m *Mirror) target(l simnode.Link) string {
 	return nowhere
 }
 
-// mount shows a volume at a directory of Wine's own file system.
-func (m *Mirror) mount(dir string, size simnode.Size) error {
+// mount shows a volume at a directory of Wine's own file system. After a format it is empty.
+func (m *Mirror) mount(dir string, v volume) error {
 	have, there := m.volumes[dir]
-	if there && have == size {
+	if there && have == v {
 		return nil
 	}
-	m.volumes[dir] = size
+	if there && have.fileSystem != v.fileSystem {
+		if err := m.empty(dir); err != nil {
+			return err
+		}
+		there = false
+	}
+	m.volumes[dir] = v
 	if m.options.Plain {
 		return os.MkdirAll(m.session.Host(dir), 0o755)
 	}
-	return m.session.Mount(dir, int64(size), there)
+	return m.session.Mount(dir, int64(v.size), there)
+}
+
+// empty removes what a volume has.
+func (m *Mirror) empty(dir string) error {
+	delete(m.volumes, dir)
+	if m.options.Plain {
+		return os.RemoveAll(m.session.Host(dir))
+	}
+	return m.session.Unmount(dir)
 }
 
 // Describe writes one line about each entry that is mirrored.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -280,6 +281,12 @@ func TestNodeToProgram(t *testing.T) {
 	e.eventually(`isdir|`+target, "error")
 	attach(simnode.Disk{ID: info.ID})
 	e.eventually(`list|`+target, "[data]")
+
+	// A format removes it.
+	must[struct{}](t)(struct{}{}, n.MakeFile(staging+`\data`))
+	again := must[*simnode.Process](t)(n.NewProcess(rules.Rules{FormatExisting: true}))
+	must[*volume.FormatVolumeResponse](t)(again.Volume().FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: id}))
+	e.program(`list|`+staging, "[]", `list|`+target, "[]", `write|`+target+`\data|content`, "ok")
 
 	// The program removes the link, and the volume stays.
 	e.program(`remove|`+target, "ok", `list|`+staging, "[data]", `readlink|`+target, "error")

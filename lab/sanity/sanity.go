@@ -17,12 +17,11 @@ package sanity
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,8 +36,11 @@ import (
 	"github.com/onsi/gomega"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+
+	"github.com/kubernetes-csi/csi-proxy/lab/storageclass"
 )
 
 // Suite is one run of csi-sanity.
@@ -55,11 +57,8 @@ type Suite struct {
 	// VolumeID returns an ID that the driver accepts, of a volume that does not exist.
 	// nil means csi-sanity's own, which are plain names.
 	VolumeID func(name string) string
-	// Parameters are the parameters of CreateVolume.
-	Parameters map[string]string
-	// Secrets are the secrets by their names in csi-sanity, such as
-	// "NodeStageVolumeSecret".
-	Secrets map[string]map[string]string
+	// Class is what the calls get in addition.
+	Class storageclass.Class
 	// Repeat is how often the calls of an idempotency spec are made; 0 means 3.
 	Repeat int
 	// Start is called before the first spec, if it is not nil, and returns the endpoint of
@@ -81,6 +80,14 @@ type Spec struct {
 	Name    string // such as "Node Service NodeGetInfo should return appropriate values"
 	State   State
 	Message string // why it failed or was skipped
+	// Answer is what the driver answered last before the spec failed, such as
+	// "NodeStageVolume: Internal: no disk".
+	Answer string
+}
+
+// String returns a spec that failed as one line.
+func (s Spec) String() string {
+	return fmt.Sprintf("%s  %s: %s", strings.ToUpper(string(s.State)), s.Name, strings.Join(strings.Fields(s.Answer), " "))
 }
 
 // State is what became of a spec.
@@ -128,19 +135,11 @@ func Run(log io.Writer, suites ...Suite) ([]Result, error) {
 	if err := once.take(); err != nil {
 		return nil, err
 	}
-	secrets, err := os.MkdirTemp("", "csi-sanity")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(secrets)
 	results := make([]Result, len(suites))
 	var runs []*run
 	var focus []string
 	for i := range suites {
-		r, err := newRun(&suites[i], fmt.Sprintf("%s/%d", secrets, i))
-		if err != nil {
-			return nil, err
-		}
+		r := newRun(&suites[i])
 		results[i].Suite = suites[i].Name
 		runs = append(runs, r)
 		for _, p := range r.parts() {
@@ -164,7 +163,12 @@ func Run(log io.Writer, suites ...Suite) ([]Result, error) {
 		}
 	})
 	formatter.ColorableStdOut = log
-	gomega.RegisterFailHandler(ginkgo.Fail)
+	gomega.RegisterFailHandler(func(message string, skip ...int) {
+		for _, r := range runs {
+			r.failing(ginkgo.CurrentSpecReport())
+		}
+		ginkgo.Fail(message, append(skip, 0)[0]+1)
+	})
 	suite, reporter := ginkgo.GinkgoConfiguration()
 	suite.FocusStrings = focus
 	reporter.Succinct, reporter.NoColor = true, true
@@ -202,6 +206,28 @@ type run struct {
 	err    error
 	dirs   int // made so far
 	left   []string
+
+	mu      sync.Mutex
+	last    string            // answer of the driver
+	answers map[string]string // of specs that failed, by their full text
+}
+
+// failing keeps the answer to which a spec fails.
+func (r *run) failing(spec types.SpecReport) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, failed := r.answers[spec.FullText()]; !failed {
+		r.answers[spec.FullText()] = r.last
+	}
+}
+
+func (r *run) answered(call string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = call
+	if s := status.Convert(err); call != "" {
+		r.last += ": " + strings.TrimSuffix(s.Code().String()+": "+s.Message(), ": ")
+	}
 }
 
 func (r *run) title(i int) string { return fmt.Sprintf("suite %d", i) }
@@ -220,7 +246,10 @@ func (r *run) result(spec types.SpecReport) []Spec {
 	if !slices.ContainsFunc(r.parts(), func(p string) bool { return p == "" || len(names) > 0 && strings.HasPrefix(names[0], p) }) {
 		return nil
 	}
-	out := Spec{Name: strings.Join(append(slices.Clone(names), spec.LeafNodeText), " "), State: Failed, Message: spec.Failure.Message}
+	out := Spec{Name: strings.Join(append(slices.Clone(names), spec.LeafNodeText), " "), State: Failed, Message: spec.Failure.Message, Answer: r.answers[spec.FullText()]}
+	if out.Answer == "" { // the test itself failed, before its first call
+		out.Answer = spec.Failure.Message
+	}
 	switch {
 	case spec.State.Is(types.SpecStatePassed):
 		out.State = Passed
@@ -232,6 +261,7 @@ func (r *run) result(spec types.SpecReport) []Spec {
 
 // begin runs before each spec.
 func (r *run) begin() {
+	r.answered("", nil)
 	r.first.Do(func() {
 		if r.suite.Start == nil {
 			return
@@ -245,18 +275,17 @@ func (r *run) begin() {
 	}
 }
 
-func newRun(s *Suite, secrets string) (*run, error) {
-	r := &run{suite: s, config: sanity.NewTestConfig()}
+func newRun(s *Suite) *run {
+	r := &run{suite: s, config: sanity.NewTestConfig(), answers: map[string]string{}}
 	c := &r.config
 	c.Address, c.ControllerAddress = target(s.Endpoint), target(s.Controller)
 	c.DialOptions = []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
-		grpc.WithContextDialer(dialSlowly), grpc.WithUnaryInterceptor(r.intercept),
+		grpc.WithContextDialer(dialSlowly), grpc.WithUnaryInterceptor(r.intercept), s.Class.Dial(),
 	}
 	c.ControllerDialOptions = []grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"), grpc.WithContextDialer(dialSlowly),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"), grpc.WithContextDialer(dialSlowly), s.Class.Dial(),
 	}
-	c.TestVolumeParameters = s.Parameters
 	c.IdempotentCount = 3
 	if s.Repeat > 0 {
 		c.IdempotentCount = s.Repeat
@@ -264,21 +293,11 @@ func newRun(s *Suite, secrets string) (*run, error) {
 	if s.VolumeID != nil {
 		c.IDGen = &ids{c.IDGen, s.VolumeID}
 	}
-	if s.Secrets != nil {
-		text, err := json.Marshal(s.Secrets) // which is YAML, too
-		if err != nil {
-			return nil, err
-		}
-		c.SecretsFile = secrets
-		if err := os.WriteFile(secrets, text, 0o600); err != nil {
-			return nil, err
-		}
-	}
 	c.StagingPath, c.TargetPath = staging, pod
 	c.CreateStagingDir, c.CreateTargetDir = r.mkdir, r.mkdir
 	c.RemoveStagingPath, c.RemoveTargetPath = r.rmdir, r.rmdir
 	c.CheckPath = r.check
-	return r, nil
+	return r
 }
 
 // target is a target for gRPC that [dialSlowly] gets as it is.
@@ -326,6 +345,7 @@ func (r *run) intercept(ctx context.Context, method string, req, reply any, conn
 		in.VolumePath = windowsPath(in.VolumePath)
 	}
 	err := invoke(ctx, method, req, reply, conn, opts...)
+	r.answered(path.Base(method), err)
 	if out, ok := reply.(*csi.GetPluginCapabilitiesResponse); ok && err == nil && r.suite.Controller != "" {
 		out.Capabilities = append(out.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_Service_{
 			Service: &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE},
@@ -334,11 +354,11 @@ func (r *run) intercept(ctx context.Context, method string, req, reply any, conn
 	return err
 }
 
-func windowsPath(path string) string {
-	if path == "some/path" {
+func windowsPath(name string) string {
+	if name == "some/path" {
 		return odd
 	}
-	return strings.ReplaceAll(path, "/", `\`)
+	return strings.ReplaceAll(name, "/", `\`)
 }
 
 // mkdir makes a directory that no other spec has. The kubelet makes both directories

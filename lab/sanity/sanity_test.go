@@ -53,6 +53,9 @@ func TestRun(t *testing.T) {
 	if want := "Node Service NodeGetInfo should return appropriate values"; !names[want] {
 		t.Errorf("no spec is called %q", want)
 	}
+	if failed := bad.In(sanity.Failed); len(failed) > 0 && strings.Contains(failed[0].String(), "\n") {
+		t.Errorf("a failed spec is %q, want one line", failed[0])
+	}
 	if len(bad.In(sanity.Passed)) > 0 || len(bad.In(sanity.Failed)) == 0 || !strings.Contains(bad.In(sanity.Failed)[0].Message, os.ErrNotExist.Error()) {
 		t.Errorf("a driver that does not start: %s, want each spec to fail with the error of Start", bad)
 	}

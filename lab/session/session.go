@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -221,6 +222,30 @@ func (s *Session) Unmount(dir string) error {
 		return fmt.Errorf("unmount %s: %w: %s", dir, err, trimmed(out))
 	}
 	return os.Remove(s.Host(dir))
+}
+
+// WriteFile writes a file of C:. Unlike a path by [Session.OnLinux], this one may lead through links.
+func (s *Session) WriteFile(windows, content string) error {
+	cmd := s.enter("chroot", s.root, "dd", "status=none", "of="+s.InWine(windows))
+	cmd.Stdin = strings.NewReader(content)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("write %s: %w: %s", windows, err, trimmed(out))
+	}
+	return nil
+}
+
+// ReadFile reads a file of C: as WriteFile writes it. The error is fs.ErrNotExist if there is none.
+func (s *Session) ReadFile(windows string) (string, error) {
+	path := s.InWine(windows)
+	if s.enter("chroot", s.root, "test", "-e", path).Run() != nil {
+		return "", &fs.PathError{Op: "read", Path: windows, Err: fs.ErrNotExist}
+	}
+	out, err := s.enter("chroot", s.root, "cat", path).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w: %s", windows, err, trimmed(out))
+	}
+	return string(out), nil
 }
 
 func trimmed(out []byte) string { return strings.TrimSpace(string(out)) }

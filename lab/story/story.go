@@ -1,12 +1,15 @@
 // Package story makes the CSI calls of a volume's life, in the order of Kubernetes, on a
 // driver's node service and a controller. Each node call is made twice, as the kubelet
-// does when it lost an answer: the second must succeed, too.
+// does when it lost an answer: the second must succeed, too. A call that fails is repeated
+// as the kubelet does, with its back-off. A pod writes a file, and finds it again after the
+// volume was attached again, or the driver has lost its data.
 package story
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -16,31 +19,40 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+
+	"github.com/kubernetes-csi/csi-proxy/lab/storageclass"
 )
 
-// Pod is what a pod does with its volume: it writes a file, and finds it again.
+// Pod is what a pod does with its volume: it writes a file, and finds it again. A
+// *winlab.Lab is one.
 type Pod interface {
-	Write(path string) error
-	Exists(path string) (bool, error)
+	WriteFile(path, content string) error
+	ReadFile(path string) (string, error)
 }
 
-// nodePod is a pod on a simulated node.
-type nodePod struct{ node *simnode.Node }
+// nodePod is a pod on a simulated node, whose files have no content.
+type nodePod struct {
+	node    *simnode.Node
+	written map[string]string
+}
 
 // NewPod returns a pod on a simulated node. What it writes is a file of the node, and not
 // one of a Windows program.
-func NewPod(n *simnode.Node) Pod { return nodePod{n} }
+func NewPod(n *simnode.Node) Pod { return nodePod{n, map[string]string{}} }
 
-// Write implements [Pod].
-func (p nodePod) Write(path string) error { return p.node.MakeFile(path) }
+// WriteFile implements [Pod].
+func (p nodePod) WriteFile(path, content string) error {
+	p.written[path] = content
+	return p.node.MakeFile(path)
+}
 
-// Exists implements [Pod].
-func (p nodePod) Exists(path string) (bool, error) {
+// ReadFile implements [Pod].
+func (p nodePod) ReadFile(path string) (string, error) {
 	out, err := p.node.Filesystem().PathExists(context.Background(), &filesystem.PathExistsRequest{Path: path})
-	if err != nil {
-		return false, err
+	if err == nil && !out.Exists {
+		err = fs.ErrNotExist
 	}
-	return out.Exists, nil
+	return p.written[path], err
 }
 
 // Config is the configuration of a story.
@@ -56,14 +68,16 @@ type Config struct {
 	// Size and Larger are the sizes of the volume, in bytes, before and after its
 	// expansion; 0 means 10 and 15 GiB.
 	Size, Larger int64
-	// Parameters are the parameters of CreateVolume.
-	Parameters map[string]string
-	// Secrets are the secrets of NodeStageVolume.
-	Secrets map[string]string
+	// Class is what the calls get in addition.
+	Class storageclass.Class
+	// Retry is how long a call that fails is repeated, after half a second and then after
+	// twice as long each time, as by the kubelet; 0 means ten seconds.
+	Retry time.Duration
 	// Limit is how long a CSI call may take; 0 means two minutes, as for the kubelet.
 	Limit time.Duration
-	// Staged is called after the first NodeStageVolume of the story, if it is not nil.
-	Staged func() error
+	// Before is called before each step that is not repeated, if it is not nil. Its error ends
+	// the story.
+	Before func(step string) error
 }
 
 // Step is a call, or an action of the pod.
@@ -88,8 +102,8 @@ func (s Step) String() string {
 
 const gib = 1 << 30
 
-// Run makes the calls and returns the steps. It stops at the first that fails, and returns
-// its error too.
+// Run makes the calls and returns the steps. If a step fails, and fails when it is repeated,
+// the rest of the story is how Kubernetes removes the volume, and Run returns the error.
 func Run(ctx context.Context, c Config) ([]Step, error) {
 	if c.Size == 0 {
 		c.Size = 10 * gib
@@ -100,12 +114,15 @@ func Run(ctx context.Context, c Config) ([]Step, error) {
 	if c.Limit == 0 {
 		c.Limit = 2 * time.Minute
 	}
-	driver, err := connect(c.Endpoint, c.Limit)
+	if c.Retry == 0 {
+		c.Retry = 10 * time.Second
+	}
+	driver, err := connect(c.Endpoint, c)
 	if err != nil {
 		return nil, err
 	}
 	defer driver.Close()
-	controller, err := connect(c.Controller, c.Limit)
+	controller, err := connect(c.Controller, c)
 	if err != nil {
 		return nil, err
 	}
@@ -120,17 +137,17 @@ func Run(ctx context.Context, c Config) ([]Step, error) {
 	return r.steps, err
 }
 
-func connect(address string, limit time.Duration) (*grpc.ClientConn, error) {
+func connect(address string, config Config) (*grpc.ClientConn, error) {
 	if !strings.HasPrefix(address, "unix:") {
 		address = "passthrough:///" + address
 	}
 	limited := func(ctx context.Context, method string, in, out any, c *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
-		ctx, cancel := context.WithTimeout(ctx, limit)
+		ctx, cancel := context.WithTimeout(ctx, config.Limit)
 		defer cancel()
 		return call(ctx, method, in, out, c, options...)
 	}
 	return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)), grpc.WithUnaryInterceptor(limited))
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)), grpc.WithUnaryInterceptor(limited), config.Class.Dial())
 }
 
 // runner makes the calls of the story.
@@ -153,11 +170,49 @@ type runner struct {
 	statistics bool
 }
 
-// do makes a step.
+// do makes a step, and repeats it while it fails.
 func (r *runner) do(name string, call func() (note string, err error)) error {
+	if err := r.before(name); err != nil {
+		return err
+	}
+	begin := time.Now()
+	for pause := 500 * time.Millisecond; ; pause *= 2 {
+		start := time.Now()
+		note, err := call()
+		r.steps = append(r.steps, Step{Name: name, Took: time.Since(start), Note: note, Err: err})
+		if err == nil {
+			return nil
+		}
+		err = fmt.Errorf("%s: %w", name, err)
+		if time.Since(begin)+pause > r.Retry {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-r.ctx.Done():
+			return err
+		}
+	}
+}
+
+func (r *runner) before(name string) error {
+	if r.Before == nil {
+		return nil
+	}
+	if err := r.Before(name); err != nil {
+		return fmt.Errorf("before %s: %w", name, err)
+	}
+	return nil
+}
+
+// once makes a step that is not a call, and so is not repeated.
+func (r *runner) once(name string, do func() error) error {
+	if err := r.before(name); err != nil {
+		return err
+	}
 	start := time.Now()
-	note, err := call()
-	r.steps = append(r.steps, Step{Name: name, Took: time.Since(start), Note: note, Err: err})
+	err := do()
+	r.steps = append(r.steps, Step{Name: name, Took: time.Since(start), Err: err})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -184,8 +239,10 @@ func all(steps ...func() error) error {
 }
 
 func (r *runner) run() error {
-	return all(
-		r.capabilities, r.create,
+	if err := all(r.capabilities, r.create); err != nil {
+		return err
+	}
+	err := all(
 		r.attach, r.stage, r.publish, r.write, r.stats(r.Size), r.expand, r.stats(r.Larger), r.read,
 		r.unpublish, r.unstage, r.detach,
 		// The pod moves away and comes back: nothing is formatted.
@@ -193,6 +250,11 @@ func (r *runner) run() error {
 		r.unpublish, r.unstage, r.detach,
 		r.delete,
 	)
+	if err != nil {
+		// The first error counts. Kubernetes goes on only after each of these succeeded.
+		_ = all(r.unpublish, r.unstage, r.detach, r.delete)
+	}
+	return err
 }
 
 func (r *runner) capabilities() error {
@@ -243,7 +305,7 @@ func (r *runner) create() error {
 	return r.do("CreateVolume", func() (string, error) {
 		out, err := r.controller.CreateVolume(r.ctx, &csi.CreateVolumeRequest{
 			Name: r.Name, CapacityRange: &csi.CapacityRange{RequiredBytes: r.Size},
-			VolumeCapabilities: []*csi.VolumeCapability{capability()}, Parameters: r.Parameters,
+			VolumeCapabilities: []*csi.VolumeCapability{capability()},
 		})
 		if err != nil {
 			return "", err
@@ -274,23 +336,13 @@ func (r *runner) stage() error {
 	if err := r.mkdir(r.staging); err != nil {
 		return err
 	}
-	call := func() error {
+	return r.twice("NodeStageVolume", func() error {
 		_, err := r.node.NodeStageVolume(r.ctx, &csi.NodeStageVolumeRequest{
 			VolumeId: r.volume.GetVolumeId(), StagingTargetPath: r.staging, VolumeCapability: capability(),
-			VolumeContext: r.volume.GetVolumeContext(), PublishContext: r.context, Secrets: r.Secrets,
+			VolumeContext: r.volume.GetVolumeContext(), PublishContext: r.context,
 		})
 		return err
-	}
-	if r.Staged == nil {
-		return r.twice("NodeStageVolume", call)
-	}
-	once := r.Staged
-	r.Staged = nil
-	return all(
-		func() error { return r.do("NodeStageVolume", func() (string, error) { return "", call() }) },
-		once,
-		func() error { return r.do("NodeStageVolume, again", func() (string, error) { return "", call() }) },
-	)
+	})
 }
 
 func (r *runner) mkdir(path string) error {
@@ -305,7 +357,7 @@ func (r *runner) publish() error {
 	return r.twice("NodePublishVolume", func() error {
 		in := &csi.NodePublishVolumeRequest{
 			VolumeId: r.volume.GetVolumeId(), TargetPath: r.target, VolumeCapability: capability(),
-			VolumeContext: r.volume.GetVolumeContext(), PublishContext: r.context, Secrets: r.Secrets,
+			VolumeContext: r.volume.GetVolumeContext(), PublishContext: r.context,
 		}
 		if r.stages {
 			in.StagingTargetPath = r.staging
@@ -317,23 +369,28 @@ func (r *runner) publish() error {
 
 func (r *runner) file() string { return r.target + `\written.txt` }
 
+func (r *runner) content() string { return "This is volume " + r.Name + ".\r\n" }
+
 func (r *runner) write() error {
 	if r.Pod == nil {
 		return nil
 	}
-	return r.do("the pod writes", func() (string, error) { return "", r.Pod.Write(r.file()) })
+	return r.once("the pod writes", func() error { return r.Pod.WriteFile(r.file(), r.content()) })
 }
 
 func (r *runner) read() error {
 	if r.Pod == nil {
 		return nil
 	}
-	return r.do("the pod reads", func() (string, error) {
-		there, err := r.Pod.Exists(r.file())
-		if err == nil && !there {
-			err = fmt.Errorf("the file %s is gone", r.file())
+	return r.once("the pod reads", func() error {
+		got, err := r.Pod.ReadFile(r.file())
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("the file %s is gone: the volume has lost its data, or is another", r.file())
+		case err == nil && got != r.content():
+			return fmt.Errorf("the file %s has %q, want %q", r.file(), got, r.content())
 		}
-		return "", err
+		return err
 	})
 }
 

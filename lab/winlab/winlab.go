@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -38,6 +39,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 
@@ -84,6 +86,7 @@ type Lab struct {
 	Proxy *serve.Server
 
 	config  Config
+	node    *simnode.Node
 	dir     string
 	session *session.Session
 	relay   *relay.Relay
@@ -147,7 +150,7 @@ func Open(ctx context.Context, n *simnode.Node, config Config) (_ *Lab, err erro
 	if config.Log == nil {
 		config.Log = io.Discard
 	}
-	l := &Lab{config: config}
+	l := &Lab{config: config, node: n}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -333,6 +336,28 @@ func wait(ctx context.Context, exe string, p *session.Process, address string) e
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// WriteFile writes a file as a pod does, to the volume at a path: for the driver, and for
+// CSI Proxy, to which the volume then holds data.
+func (l *Lab) WriteFile(path, content string) error {
+	if err := l.node.PutFile(path, false, int64(len(content))); err != nil {
+		return err
+	}
+	return l.session.WriteFile(path, content)
+}
+
+// ReadFile reads a file as a pod does. The error is fs.ErrNotExist if one of CSI Proxy and
+// the driver does not see it.
+func (l *Lab) ReadFile(path string) (string, error) {
+	out, err := l.node.Filesystem().PathExists(context.Background(), &filesystem.PathExistsRequest{Path: path})
+	if err == nil && !out.Exists {
+		err = &fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return "", err
+	}
+	return l.session.ReadFile(path)
 }
 
 // Endpoint returns the address of the driver, as host:port. It is empty unless a driver

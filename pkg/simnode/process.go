@@ -2,6 +2,8 @@ package simnode
 
 import (
 	"cmp"
+	"errors"
+	"sync/atomic"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
@@ -16,24 +18,40 @@ import (
 )
 
 // Process is a program on a node that uses the six services in process. It has the
-// services and their state in memory. It ends with its node.
-type Process struct{ services *services.Services }
+// services and their state in memory. It ends with its node, or with Kill.
+type Process struct {
+	services *services.Services
+	killed   atomic.Bool
+}
 
 // NewProcess starts a process on the node. It shares no state and no locks with other
 // processes: as on a real node, a driver in process and a daemon should not use the same
 // disk.
 func (n *Node) NewProcess(r rules.Rules) (*Process, error) {
-	host := node.New(win32.Observe(n.emulated, n.hook))
+	p := &Process{}
+	host := node.New(win32.Observe(n.emulated, func(c *win32.Call) error {
+		if p.killed.Load() && c.Name != "CloseHandle" { // Windows closes the handles of a process
+			return errKilled
+		}
+		return n.hook(c)
+	}))
 	host.Log = n.log
 	host.Trace(win32.NewCounts())
 	host.Rand = cmp.Or(n.rand, host.Rand)
 	host.Rules = r
-	s, err := services.Open(host)
-	if err != nil {
+	var err error
+	if p.services, err = services.Open(host); err != nil {
 		return nil, err
 	}
-	return &Process{s}, nil
+	return p, nil
 }
+
+// errKilled is the error of the Win32 calls that a process would make after its end.
+var errKilled = errors.New("the process was killed")
+
+// Kill ends the process as TerminateProcess does: the Win32 calls that it makes are the last
+// ones, and the requests in progress fail.
+func (p *Process) Kill() { p.killed.Store(true) }
 
 // Disk returns the disk service of the process.
 func (p *Process) Disk() disk.Service { return p.services.Disk }

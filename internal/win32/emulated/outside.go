@@ -126,7 +126,7 @@ func (n *Node) linkTo(e *filetree.Entry, path string) *nodespec.Link {
 	}
 	link.Exists = true
 	if p.vol != nil && p.vol.remote == "" {
-		link.VolumeSize = nodespec.Size(p.vol.length())
+		link.VolumeSize, link.FileSystem = nodespec.Size(p.vol.length()), p.vol.fsid
 	}
 	return link
 }

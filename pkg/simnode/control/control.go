@@ -76,6 +76,13 @@ func (n *Node) GrowDisk(number uint32, size simnode.Size) error {
 	return do(func(ctx context.Context) error { return n.client.GrowDisk(ctx, number, size) })
 }
 
+// AddSMBShare adds an empty share to a server.
+func (n *Node) AddSMBShare(server, share string) error {
+	return do(func(ctx context.Context) error {
+		return n.client.ChangeSMBServer(ctx, &simcontrol.ChangeSmbServerRequest{Name: server, AddShare: share})
+	})
+}
+
 // AddShareDirectory makes a directory on a share, as another machine could. path is relative
 // to the share.
 func (n *Node) AddShareDirectory(server, share, path string) error {

@@ -134,4 +134,7 @@ type Link struct {
 	// VolumeSize is the size of the volume to which the link leads at last. It is 0 for a
 	// share.
 	VolumeSize Size `json:"volumeSizeBytes"`
+	// FileSystem identifies the file system there. A format makes another one. It is empty for
+	// a share.
+	FileSystem string `json:"fileSystem"`
 }

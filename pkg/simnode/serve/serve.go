@@ -43,6 +43,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
@@ -92,9 +93,10 @@ type Server struct {
 	dir    string // directory of the sockets; empty for standard pipes
 	prefix string // prefix of pipe names on Windows
 
-	mu     sync.Mutex
-	cancel context.CancelFunc // nil while stopped
-	ended  chan error
+	mu      sync.Mutex
+	cancel  context.CancelCauseFunc // nil while stopped
+	ended   chan error
+	process *simnode.Process
 }
 
 // TB is the part of *testing.T that [Start] needs. Test frameworks can implement
@@ -205,15 +207,36 @@ func (s *Server) path(name string) string {
 
 // Stop stops the proxy as the daemon stops: running calls finish, and new calls
 // fail to connect. Stop does nothing if the proxy is stopped.
-func (s *Server) Stop() error {
+func (s *Server) Stop() error { return s.stop(nil) }
+
+// Kill stops the proxy as TerminateProcess does: running calls fail, and leave what they have
+// done by then.
+func (s *Server) Kill() error { return s.stop(killed{}) }
+
+// killed is the cause of an end that waits for nothing.
+type killed struct{}
+
+func (killed) Error() string { return "killed" }
+
+// StopWithin is how long the end may take.
+func (killed) StopWithin() time.Duration { return 0 }
+
+func (s *Server) stop(cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cancel == nil {
 		return nil
 	}
-	s.cancel()
+	if cause != nil {
+		s.process.Kill()
+	}
+	s.cancel(cause)
 	s.cancel = nil
-	return <-s.ended
+	err := <-s.ended
+	if cause != nil {
+		return nil // that calls were running
+	}
+	return err
 }
 
 // Restart starts the proxy on the same pipes, after stopping it if it runs. Like a
@@ -237,13 +260,13 @@ func (s *Server) Restart() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx) }()
 	select {
 	case <-ready:
 	case err := <-ended:
-		cancel()
+		cancel(nil)
 		return err
 	}
 	s.cancel, s.ended = cancel, ended
@@ -265,6 +288,7 @@ func (s *Server) pipes() ([]serve.Pipe, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.process = p
 	all := wire.Services(wire.Groups{
 		Disk: p.Disk(), Volume: p.Volume(), Filesystem: p.Filesystem(), SMB: p.SMB(), ISCSI: p.ISCSI(), System: p.System(),
 		Check: (&policy.Rules{Dirs: s.dirs, Services: s.config.AllowedServices}).Check,

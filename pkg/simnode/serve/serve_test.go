@@ -140,6 +140,54 @@ func TestRestart(t *testing.T) {
 	must(t, s.Restart()) // while the proxy runs
 }
 
+// A proxy that is killed in a call makes no further Win32 call, and the next one completes the
+// work.
+func TestKill(t *testing.T) {
+	n := simnode.New(t)
+	s := serve.Start(t, n)
+	d, err := remote.NewDisk(t.Context(), remote.WithPipePath(s.PipePath))
+	must(t, err)
+	defer d.Close()
+	partition := func() error {
+		_, err := d.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1})
+		return err
+	}
+	in, killed := make(chan bool), make(chan bool)
+	_, err = n.Fail(simnode.Fault{Call: winapi.DeviceIoControl, Code: winapi.IOCTL_DISK_CREATE_DISK, Times: 1, Do: func() { close(in); <-killed }})
+	must(t, err)
+	answer := make(chan error)
+	go func() { answer <- partition() }()
+	<-in
+	go func() {
+		if err := s.Kill(); err != nil {
+			t.Error(err)
+		}
+		close(killed)
+	}()
+	if err := <-answer; !errors.Is(err, hosterr.ErrUnavailable) {
+		t.Errorf("PartitionDisk of a proxy that is killed = %v, want unavailable", err)
+	}
+	<-killed
+	must(t, s.Kill())
+	state := func() simnode.State {
+		state, err := n.Show()
+		must(t, err)
+		return state
+	}
+	for len(state().OpenHandles) > 0 {
+		runtime.Gosched()
+	}
+	if p := state().Disks[1].Partitions; len(p) > 0 {
+		t.Errorf("the killed proxy has made the partitions %v", p)
+	}
+	must(t, s.Restart())
+	for err := partition(); err != nil; err = partition() {
+		if !errors.Is(err, hosterr.ErrUnavailable) {
+			t.Fatalf("PartitionDisk of the next proxy = %v", err)
+		}
+	}
+}
+
 // A fault of the node affects drivers behind the pipes.
 func TestFaultReachesDriver(t *testing.T) {
 	n := simnode.New(t)
