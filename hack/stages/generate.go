@@ -56,7 +56,7 @@ func generators() []generator {
 		{
 			name: "manifests", does: "deploy/manifests, from the chart", budget: 4 * time.Minute,
 			write: func(ctx context.Context, r *report) error {
-				return r.goTest(ctx, deployDir, []string{"GOWORK=off"}, ".", "-run", "^TestManifestsAreOfTheChart$", "-update")
+				return r.goTest(ctx, clusterDir, []string{"GOWORK=off"}, deployTests, "-run", "^TestManifestsAreOfTheChart$", "-update")
 			},
 		},
 	}
@@ -87,7 +87,7 @@ func checkGenerated(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range slices.Concat(modules[:], published, []string{exampleDir, labDir, deployDir, releaseDir, toolsDir}) {
+	for _, m := range slices.Concat(modules[:], published, []string{exampleDir, labDir, releaseDir, toolsDir}) {
 		errs = append(errs, r.tidy(ctx, m, "go.mod"))
 	}
 	return errors.Join(append(errs, r.tidy(ctx, exampleDir, nextCSI))...)

@@ -27,17 +27,15 @@ const nextCSI = "csi-1.13.mod"
 // node.
 const labDir = "lab"
 
-// deployDir is a module outside of the workspace: Helm and the API server judge deploy/.
-const deployDir = "test/deploy"
-
 // releaseDir is a module outside of the workspace, which makes the files of a release.
 const releaseDir = "hack/release"
 
-// clusterDir is a module outside of the workspace: Kubernetes over simulated nodes, and a
-// real API server that judges deploy/. Below it is a module that only requires the sidecars
-// of CSI.
+// clusterDir is a module outside of the workspace: Kubernetes over simulated nodes, and what
+// judges deploy/: Helm, and the API server, by its code and by the real one. Below it is a module
+// that only requires the sidecars of CSI.
 const (
 	clusterDir  = "test/cluster"
+	deployTests = "./deploy" // its package that needs no program of Kubernetes
 	sidecarsDir = "test/cluster/sidecars"
 )
 
@@ -312,15 +310,14 @@ func moduleAlone(dir string, flags ...string) func(context.Context, *report) err
 	}
 }
 
-// deployModule vets and tests what is in deploy/. Nothing there is for Windows.
-func deployModule(ctx context.Context, r *report) error { return linuxModule(ctx, r, deployDir) }
+// deployFiles vets and tests what is in deploy/. Nothing there is for Windows.
+func deployFiles(ctx context.Context, r *report) error {
+	return errors.Join(linuxPackages(ctx, r, clusterDir, deployTests), r.tidy(ctx, clusterDir, "go.mod"))
+}
 
 // releaseModule vets and tests what makes a release, which runs on Linux only.
-func releaseModule(ctx context.Context, r *report) error { return linuxModule(ctx, r, releaseDir) }
-
-// linuxModule vets and tests a module outside of the workspace for Linux only.
-func linuxModule(ctx context.Context, r *report, dir string) error {
-	return linuxPackages(ctx, r, dir, "./...")
+func releaseModule(ctx context.Context, r *report) error {
+	return linuxPackages(ctx, r, releaseDir, "./...")
 }
 
 // linuxPackages vets and tests packages of a module outside of the workspace for Linux only.
@@ -343,7 +340,7 @@ func realServer(ctx context.Context, r *report) error {
 	} else if err == nil {
 		r.skip("the paths that the kubelet joins, under Wine", reason)
 	}
-	return errors.Join(err, r.tidy(ctx, clusterDir, "go.mod"))
+	return err
 }
 
 // realCluster vets and tests the packages that run Kubernetes over simulated nodes.
@@ -352,7 +349,7 @@ func realCluster(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.tidy(ctx, clusterDir, "go.mod"), r.tidy(ctx, sidecarsDir, "go.mod"))
+	return r.tidy(ctx, sidecarsDir, "go.mod")
 }
 
 // exampleModule tests the example driver, and runs csi-sanity once more with

@@ -27,7 +27,7 @@ var vulnChecks = []struct {
 	{"test", []string{"linux"}, false},
 	{exampleDir, []string{"windows"}, false},
 	{labDir, []string{"linux", "windows"}, false},
-	{deployDir, []string{"linux"}, false},
+	{clusterDir, []string{"linux"}, false},
 	{releaseDir, []string{"linux"}, false},
 }
 
@@ -40,8 +40,11 @@ func govulncheck(ctx context.Context, r *report) error {
 		for _, system := range check.systems {
 			env := []string{"GOWORK=off", "GOOS=" + system, "CGO_ENABLED=0"}
 			packages := "./..."
-			if check.module == toolsDir {
+			switch check.module {
+			case toolsDir:
 				packages = "tool" // it has none of its own
+			case clusterDir:
+				packages = deployTests // the others are Kubernetes' own programs
 			}
 			c := r.command(ctx, check.module, env, toolPath("govulncheck"), "-format", "json", packages)
 			var out, said bytes.Buffer

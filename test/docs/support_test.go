@@ -24,7 +24,7 @@ func TestSupportPage(t *testing.T) {
 		{"test/cluster/sidecars/go.mod", `external-provisioner/v6 (v\S+)`, "csi-provisioner "},
 		{"test/cluster/sidecars/go.mod", `external-attacher/v4 (v\S+)`, "csi-attacher "},
 		{"test/cluster/sidecars/go.mod", `external-resizer/v2 (v\S+)`, "csi-resizer "},
-		{"test/deploy/go.mod", `helm\.sh/helm/v4 (v\S+)`, "its library "},
+		{"test/cluster/go.mod", `helm\.sh/helm/v4 (v\S+)`, "its library "},
 		{"deploy/manifests/driver-pipes.yaml", `csi-node-driver-registrar:(v\S+)`, "node-driver-registrar | "},
 		{"deploy/manifests/driver-pipes.yaml", `livenessprobe:(v\S+)`, "livenessprobe | "},
 		{"deploy/chart/Chart.yaml", `kubeVersion: ">=([0-9]+\.[0-9]+)\.0-0"`, "chart and policies | "},

@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/test/deploy"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/deploy"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"k8s.io/kubernetes/pkg/util/filesystem"
 	"k8s.io/kubernetes/pkg/volume/validation"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/test/deploy"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/deploy"
 )
 
 // join is what the kubelet does in makeMounts (pkg/kubelet/kubelet_pods.go). ok is false if it

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	chartDir     = "../../deploy/chart"
-	manifestsDir = "../../deploy/manifests"
+	chartDir     = "../../../deploy/chart"
+	manifestsDir = "../../../deploy/manifests"
 )
 
 var update = flag.Bool("update", false, "write the manifests that are made from the chart")

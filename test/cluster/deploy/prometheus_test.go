@@ -30,7 +30,7 @@ import (
 
 const (
 	rulesFile     = chartDir + "/files/rules.yaml"
-	dashboardFile = "../../deploy/grafana/csi-proxy.json"
+	dashboardFile = "../../../deploy/grafana/csi-proxy.json"
 )
 
 // exported are the series of a daemon by the name that queries have.
@@ -42,7 +42,7 @@ func scraped(t *testing.T) exported {
 	t.Helper()
 	programs := t.TempDir()
 	build := exec.Command("go", "build", "-o", programs, "./cmd/csi-proxy-sim", "./cmd/csi-proxyctl")
-	build.Dir = "../.."
+	build.Dir = "../../.."
 	build.Env = append(os.Environ(), "GOWORK=", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build csi-proxy-sim and csi-proxyctl: %v\n%s", err, out)
@@ -397,7 +397,7 @@ func TestRunbooksExist(t *testing.T) {
 	const pages = "https://github.com/kubernetes-csi/csi-proxy/blob/master/"
 	for name, r := range alerts(t) {
 		page, part, _ := strings.Cut(strings.TrimPrefix(r.Annotations["runbook_url"], pages), "#")
-		text, err := os.ReadFile(filepath.Join("../..", page))
+		text, err := os.ReadFile(filepath.Join("../../..", page))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -27,7 +27,7 @@ func csiProxy(t *testing.T) string {
 	t.Helper()
 	exe := filepath.Join(t.TempDir(), "csi-proxy.exe")
 	build := exec.Command("go", "build", "-o", exe, "./cmd/csi-proxy")
-	build.Dir = "../.."
+	build.Dir = "../../.."
 	build.Env = append(os.Environ(), "GOWORK=", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build csi-proxy: %v\n%s", err, out)
