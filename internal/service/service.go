@@ -100,6 +100,17 @@ func Do[HostAPI any](ctx context.Context, b Base[HostAPI], locks []Lock, work fu
 	return err
 }
 
+// Optional returns the HostAPI as I, an interface with a method of that name. The published
+// HostAPIs do not grow, so a driver's own may not have the method; without it, the error is
+// of the kind unimplemented.
+func Optional[I any](host any, method string) (I, error) {
+	h, ok := host.(I)
+	if !ok {
+		return h, hosterr.Text(hosterr.ErrUnimplemented, "this HostAPI has no method %s", method)
+	}
+	return h, nil
+}
+
 // NoRequest is the error of a method that is called without a request.
 func NoRequest(method string) error {
 	return hosterr.Text(hosterr.ErrInvalid, "%s: the request is nil", method)

@@ -9,18 +9,16 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 )
 
 // A leaf is a scalar value inside a request or response. Messages and Go structs are
-// both converted to leaves, to compare them. A leaf has a name in lower case without
-// underscores, such as "targetportal.targetport", and its value as text. Elements of a
-// list have the name "[]", values of a map "{}", and its keys "{key}". A map from string
-// to string has a leaf for each key.
+// both converted to leaves, to compare them: the name of a leaf (see [wiretest.InPkg]), and
+// its value as text.
 type leaves map[string]string
 
 func (l leaves) names() []string { return slices.Sorted(maps.Keys(l)) }
-
-func plain(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
 // values assigns a distinct number to each leaf. As text the number is a valid value of
 // every field, also of a disk number in a decimal string. The leaf named other gets
@@ -58,7 +56,7 @@ func (v *values) message(m protoreflect.Message, prefix string) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
-		name := prefix + plain(string(fd.Name()))
+		name := prefix + wiretest.Plain(string(fd.Name()))
 		switch {
 		case fd.IsMap():
 			panic("no request has a map: " + name)
@@ -87,6 +85,8 @@ func (v *values) scalar(fd protoreflect.FieldDescriptor, name string) protorefle
 		return protoreflect.ValueOfUint32(uint32(v.next(name)))
 	case protoreflect.Int64Kind:
 		return protoreflect.ValueOfInt64(int64(v.next(name)))
+	case protoreflect.Uint64Kind:
+		return protoreflect.ValueOfUint64(uint64(v.next(name)))
 	case protoreflect.EnumKind:
 		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(v.next(name)))
 	}
@@ -104,12 +104,12 @@ func (l leaves) addMessage(m protoreflect.Message, prefix string) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
-		name := prefix + plain(string(fd.Name()))
+		name := prefix + wiretest.Plain(string(fd.Name()))
 		switch value := m.Get(fd); {
 		case fd.IsMap():
 			value.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
 				if fd.MapValue().Message() == nil {
-					l[name+"{"+plain(k.String())+"}"] = v.String()
+					l[name+"{"+wiretest.Plain(k.String())+"}"] = v.String()
 					return true
 				}
 				l[name+"{key}"] = k.String()
@@ -143,7 +143,7 @@ func (v *values) goValue(x reflect.Value, name string) {
 	switch x.Kind() {
 	case reflect.Struct:
 		for i := range x.NumField() {
-			v.goValue(x.Field(i), strings.TrimPrefix(name+"."+plain(x.Type().Field(i).Name), "."))
+			v.goValue(x.Field(i), strings.TrimPrefix(name+"."+wiretest.Plain(x.Type().Field(i).Name), "."))
 		}
 	case reflect.Pointer:
 		x.Set(reflect.New(x.Type().Elem()))
@@ -161,7 +161,7 @@ func (v *values) goValue(x reflect.Value, name string) {
 		x.SetBool(v.bool(name))
 	case reflect.String:
 		x.SetString(strconv.Itoa(v.next(name)))
-	case reflect.Uint32:
+	case reflect.Uint32, reflect.Uint64:
 		x.SetUint(uint64(v.next(name)))
 	case reflect.Int64:
 		x.SetInt(int64(v.next(name)))
@@ -181,7 +181,7 @@ func (l leaves) addGo(x reflect.Value, name string) {
 	switch x.Kind() {
 	case reflect.Struct:
 		for i := range x.NumField() {
-			l.addGo(x.Field(i), strings.TrimPrefix(name+"."+plain(x.Type().Field(i).Name), "."))
+			l.addGo(x.Field(i), strings.TrimPrefix(name+"."+wiretest.Plain(x.Type().Field(i).Name), "."))
 		}
 	case reflect.Pointer:
 		if x.IsNil() {

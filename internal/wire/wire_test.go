@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 )
@@ -161,46 +162,30 @@ func TestNilGroupIsNotServed(t *testing.T) {
 	}
 }
 
-// by maps fields of old versions to fields of pkg with another name: a leaf of the
-// version's message to a leaf of pkg's struct. "-" means that pkg has no such field:
-//
-//   - context: plugins and pods used to have different directories.
-//   - error: was never used; failures are gRPC errors.
-//   - partitionnumber: old versions always list the whole disk.
-var by = map[string]map[string]string{
-	"disk PartitionDisk":          {"diskid": "disknumber"},
-	"disk DiskStats":              {"diskid": "disknumber", "disksize": "totalbytes"},
-	"disk SetAttachState":         {"diskid": "disknumber"},
-	"disk GetAttachState":         {"diskid": "disknumber"},
-	"disk ListDiskIDs":            {"diskids{}.identifiers{page83}": "diskids{}.page83", "diskids{}.identifiers{serialnumber}": "diskids{}.serialnumber"},
-	"filesystem PathExists":       {"context": "-", "error": "-"},
-	"filesystem Mkdir":            {"context": "-", "error": "-"},
-	"filesystem Rmdir":            {"context": "-", "error": "-"},
-	"filesystem LinkPath":         {"error": "-"},
-	"filesystem IsMountPoint":     {"error": "-", "ismountpoint": "issymlink"},
-	"smb NewSmbGlobalMapping":     {"error": "-"},
-	"smb RemoveSmbGlobalMapping":  {"error": "-"},
-	"volume ListVolumesOnDisk":    {"diskid": "disknumber"},
-	"volume MountVolume":          {"path": "targetpath"},
-	"volume DismountVolume":       {"path": "targetpath"},
-	"volume ResizeVolume":         {"size": "sizebytes"},
-	"volume VolumeStats":          {"volumesize": "totalbytes", "volumeusedsize": "usedbytes"},
-	"volume GetVolumeIDFromMount": {"mount": "targetpath"},
-}
-
-// leftZero are the leaves of pkg's requests that a version cannot set.
-var leftZero = map[string]string{
-	"volume/v1alpha1 ListVolumesOnDisk": "partitionnumber",
-	"volume/v1beta1 ListVolumesOnDisk":  "partitionnumber",
-	"volume/v1beta2 ListVolumesOnDisk":  "partitionnumber",
-}
-
 // toPkg returns the name in pkg of a leaf of a version's message.
 func (e endpoint) toPkg(leaf string) string {
-	if to, ok := by[e.Group+" "+e.method.MethodName][leaf]; ok {
-		return to
+	return wiretest.InPkg(e.Group, e.method.MethodName, leaf)
+}
+
+// leaves returns the names in pkg of the leaves of the version's messages.
+func (e endpoint) leaves(t *testing.T) (request, response map[string]bool) {
+	t.Helper()
+	request, response, err := wiretest.Leaves(e.Service, e.method.MethodName)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return leaf
+	return request, response
+}
+
+// newest returns the newest endpoint with a method of a Service. Only in older ones may
+// fields of pkg be absent.
+func newest(all []endpoint, group, method string) (found endpoint) {
+	for _, e := range all {
+		if e.Group == group && strings.EqualFold(e.method.MethodName, method) {
+			found = e // versions are sorted
+		}
+	}
+	return found
 }
 
 // lookup is the only method that does more than a conversion; it has its own test.
@@ -208,11 +193,12 @@ func (e endpoint) lookup() bool { return e.method.MethodName == "GetDiskNumberBy
 
 // TestRequestFieldsReachService sends a distinct value in each field of the version's
 // message, and then changes one field after the other. In pkg's request exactly the
-// corresponding field must change.
+// corresponding field must change. A field that is absent in the version is zero.
 func TestRequestFieldsReachService(t *testing.T) {
 	r := &recorder{}
 	fields := 0
-	for _, e := range endpoints(t, groups(r)) {
+	all := endpoints(t, groups(r))
+	for _, e := range all {
 		if e.lookup() {
 			continue
 		}
@@ -226,12 +212,17 @@ func TestRequestFieldsReachService(t *testing.T) {
 		}
 		sent, got := send("")
 		want := leaves{}
-		if zero := leftZero[e.String()]; zero != "" {
-			want[zero] = "0"
-		}
 		for leaf, value := range sent {
 			if to := e.toPkg(leaf); to != "-" {
 				want[to] = value
+			}
+		}
+		if e.String() != newest(all, e.Group, r.method).String() {
+			has, _ := e.leaves(t)
+			for leaf, value := range got {
+				if !has[leaf] && slices.Contains([]string{"", "0", "false", "nil"}, value) {
+					want[leaf] = value
+				}
 			}
 		}
 		if !maps.Equal(got, want) {
@@ -252,11 +243,13 @@ func TestRequestFieldsReachService(t *testing.T) {
 	t.Logf("%d fields of requests", fields)
 }
 
-// TestResponseFieldsReachClient is the same in the other direction.
+// TestResponseFieldsReachClient is the same in the other direction. A field that is absent
+// in the version does not reach the client.
 func TestResponseFieldsReachClient(t *testing.T) {
 	r := &recorder{}
 	fields := 0
-	for _, e := range endpoints(t, groups(r)) {
+	all := endpoints(t, groups(r))
+	for _, e := range all {
 		if e.lookup() {
 			continue
 		}
@@ -280,13 +273,22 @@ func TestResponseFieldsReachClient(t *testing.T) {
 			return answered, got
 		}
 		answered, got := receive("")
-		if !maps.Equal(got, answered) {
-			t.Errorf("%s: the client got %v, want %v", e, got, answered)
+		want, absent := maps.Clone(answered), map[string]bool{}
+		if _, has := e.leaves(t); e.String() != newest(all, e.Group, r.method).String() {
+			for leaf := range answered {
+				if !has[leaf] {
+					delete(want, leaf)
+					absent[leaf] = true
+				}
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: the client got %v, want %v", e, got, want)
 		}
 		for _, leaf := range answered.names() {
 			fields++
 			_, changed := receive(leaf)
-			if d := differing(got, changed); !slices.Equal(d, []string{leaf}) {
+			if d := differing(got, changed); !slices.Equal(d, []string{leaf}) && !(absent[leaf] && len(d) == 0) {
 				t.Errorf("%s: a change of pkg's %q changed %q of the response", e, leaf, d)
 			}
 		}
@@ -310,8 +312,8 @@ func differing(a, b leaves) []string {
 	return names
 }
 
-// TestTablesAreUsed finds unused entries in the tables of this test.
-func TestTablesAreUsed(t *testing.T) {
+// TestRenamedFieldsExist finds unused entries in the table of renamed fields.
+func TestRenamedFieldsExist(t *testing.T) {
 	have := map[string]bool{}
 	for _, e := range endpoints(t, groups(&recorder{})) {
 		note := func(mt protoreflect.MessageType) {
@@ -321,18 +323,12 @@ func TestTablesAreUsed(t *testing.T) {
 		}
 		note(e.request)
 		note(e.answer)
-		have[e.String()] = true
 	}
-	for method, names := range by {
+	for method, names := range wiretest.Renamed() {
 		for leaf := range names {
 			if !have[method+" "+leaf] && !strings.Contains(leaf, "{") {
 				t.Errorf("%s has no field %q in any version", method, leaf)
 			}
-		}
-	}
-	for e := range leftZero {
-		if !have[e] {
-			t.Errorf("%s does not exist", e)
 		}
 	}
 }

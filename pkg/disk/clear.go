@@ -17,11 +17,11 @@ func (d *Disk) Clear(ctx context.Context, number uint32, c diskapi.Clearing) (di
 	target := strconv.FormatUint(uint64(number), 10)
 	lock := service.Exclusive(&d.base.Node.Locks.Disks, target)
 	out, err := service.Get(ctx, d.base, []service.Lock{lock}, func(host diskapi.HostAPI) (diskapi.Cleared, error) {
-		h, ok := host.(interface {
+		h, err := service.Optional[interface {
 			ClearDisk(number uint32, c diskapi.Clearing) (diskapi.Cleared, error)
-		})
-		if !ok {
-			return diskapi.Cleared{}, hosterr.Text(hosterr.ErrUnimplemented, "this HostAPI has no method ClearDisk")
+		}](host, "ClearDisk")
+		if err != nil {
+			return diskapi.Cleared{}, err
 		}
 		return h.ClearDisk(number, c)
 	})

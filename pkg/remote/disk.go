@@ -48,12 +48,12 @@ func (c *Disk) SetDiskReadOnly(_ context.Context, in *disk.SetDiskReadOnlyReques
 	return nil, unpublished("disk", "SetDiskReadOnly", "run the driver as a HostProcess container")
 }
 
-func (c *diskV1beta2) ListDiskLocations(ctx context.Context, _ *disk.ListDiskLocationsRequest) (*disk.ListDiskLocationsResponse, error) {
+func v1beta2_ListDiskLocations(ctx context.Context, c *connection, _ *disk.ListDiskLocationsRequest) (*disk.ListDiskLocationsResponse, error) {
 	out := new(v1beta2.ListDiskLocationsResponse)
-	if err := c.pipe.call(ctx, "ListDiskLocations", &v1beta2.ListDiskLocationsRequest{}, out); err != nil {
+	if err := c.call(ctx, "ListDiskLocations", &v1beta2.ListDiskLocationsRequest{}, out); err != nil {
 		return nil, err
 	}
-	locations, err := byNumber(c.pipe, "ListDiskLocations", out.DiskLocations, func(l *v1beta2.DiskLocation) *disk.DiskLocation {
+	locations, err := byNumber(c, "ListDiskLocations", out.DiskLocations, func(l *v1beta2.DiskLocation) *disk.DiskLocation {
 		return &disk.DiskLocation{Adapter: l.GetAdapter(), Bus: l.GetBus(), Target: l.GetTarget(), LUNID: l.GetLUNID()}
 	})
 	if err != nil {
@@ -62,12 +62,12 @@ func (c *diskV1beta2) ListDiskLocations(ctx context.Context, _ *disk.ListDiskLoc
 	return &disk.ListDiskLocationsResponse{DiskLocations: locations}, nil
 }
 
-func (c *diskV1beta2) ListDiskIDs(ctx context.Context, _ *disk.ListDiskIDsRequest) (*disk.ListDiskIDsResponse, error) {
+func v1beta2_ListDiskIDs(ctx context.Context, c *connection, _ *disk.ListDiskIDsRequest) (*disk.ListDiskIDsResponse, error) {
 	out := new(v1beta2.ListDiskIDsResponse)
-	if err := c.pipe.call(ctx, "ListDiskIDs", &v1beta2.ListDiskIDsRequest{}, out); err != nil {
+	if err := c.call(ctx, "ListDiskIDs", &v1beta2.ListDiskIDsRequest{}, out); err != nil {
 		return nil, err
 	}
-	ids, err := byNumber(c.pipe, "ListDiskIDs", out.DiskIDs, func(ids *v1beta2.DiskIDs) *disk.DiskIDs {
+	ids, err := byNumber(c, "ListDiskIDs", out.DiskIDs, func(ids *v1beta2.DiskIDs) *disk.DiskIDs {
 		return &disk.DiskIDs{Page83: ids.GetIdentifiers()["page83"], SerialNumber: ids.GetIdentifiers()["serialNumber"]}
 	})
 	if err != nil {
@@ -76,35 +76,35 @@ func (c *diskV1beta2) ListDiskIDs(ctx context.Context, _ *disk.ListDiskIDsReques
 	return &disk.ListDiskIDsResponse{DiskIDs: ids}, nil
 }
 
-func (c *diskV1beta2) PartitionDisk(ctx context.Context, in *disk.PartitionDiskRequest) (*disk.PartitionDiskResponse, error) {
-	if err := c.pipe.call(ctx, "PartitionDisk", &v1beta2.PartitionDiskRequest{DiskID: diskID(in.DiskNumber)}, new(v1beta2.PartitionDiskResponse)); err != nil {
+func v1beta2_PartitionDisk(ctx context.Context, c *connection, in *disk.PartitionDiskRequest) (*disk.PartitionDiskResponse, error) {
+	if err := c.call(ctx, "PartitionDisk", &v1beta2.PartitionDiskRequest{DiskID: diskID(in.DiskNumber)}, new(v1beta2.PartitionDiskResponse)); err != nil {
 		return nil, err
 	}
 	return &disk.PartitionDiskResponse{}, nil
 }
 
 // GetDiskStats was DiskStats.
-func (c *diskV1beta2) GetDiskStats(ctx context.Context, in *disk.GetDiskStatsRequest) (*disk.GetDiskStatsResponse, error) {
+func v1beta2_GetDiskStats(ctx context.Context, c *connection, in *disk.GetDiskStatsRequest) (*disk.GetDiskStatsResponse, error) {
 	out := new(v1beta2.DiskStatsResponse)
-	if err := c.pipe.callAs(ctx, "GetDiskStats", "DiskStats", &v1beta2.DiskStatsRequest{DiskID: diskID(in.DiskNumber)}, out); err != nil {
+	if err := c.callAs(ctx, "GetDiskStats", "DiskStats", &v1beta2.DiskStatsRequest{DiskID: diskID(in.DiskNumber)}, out); err != nil {
 		return nil, err
 	}
 	return &disk.GetDiskStatsResponse{TotalBytes: out.DiskSize}, nil
 }
 
 // SetDiskState was SetAttachState.
-func (c *diskV1beta2) SetDiskState(ctx context.Context, in *disk.SetDiskStateRequest) (*disk.SetDiskStateResponse, error) {
+func v1beta2_SetDiskState(ctx context.Context, c *connection, in *disk.SetDiskStateRequest) (*disk.SetDiskStateResponse, error) {
 	request := &v1beta2.SetAttachStateRequest{DiskID: diskID(in.DiskNumber), IsOnline: in.IsOnline}
-	if err := c.pipe.callAs(ctx, "SetDiskState", "SetAttachState", request, new(v1beta2.SetAttachStateResponse)); err != nil {
+	if err := c.callAs(ctx, "SetDiskState", "SetAttachState", request, new(v1beta2.SetAttachStateResponse)); err != nil {
 		return nil, err
 	}
 	return &disk.SetDiskStateResponse{}, nil
 }
 
 // GetDiskState was GetAttachState.
-func (c *diskV1beta2) GetDiskState(ctx context.Context, in *disk.GetDiskStateRequest) (*disk.GetDiskStateResponse, error) {
+func v1beta2_GetDiskState(ctx context.Context, c *connection, in *disk.GetDiskStateRequest) (*disk.GetDiskStateResponse, error) {
 	out := new(v1beta2.GetAttachStateResponse)
-	if err := c.pipe.callAs(ctx, "GetDiskState", "GetAttachState", &v1beta2.GetAttachStateRequest{DiskID: diskID(in.DiskNumber)}, out); err != nil {
+	if err := c.callAs(ctx, "GetDiskState", "GetAttachState", &v1beta2.GetAttachStateRequest{DiskID: diskID(in.DiskNumber)}, out); err != nil {
 		return nil, err
 	}
 	return &disk.GetDiskStateResponse{IsOnline: out.IsOnline}, nil

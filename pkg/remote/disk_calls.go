@@ -18,10 +18,7 @@ import (
 // Disk is the disk group of a node, called through a pipe. It implements
 // [disk.Service] with the newest version of the API that is served. It is safe for
 // concurrent use.
-type Disk struct {
-	pipe *connection
-	as   diskSpeaker
-}
+type Disk struct{ pipe *connection }
 
 var _ disk.Service = (*Disk)(nil)
 
@@ -39,14 +36,7 @@ func NewDisk(ctx context.Context, opts ...Option) (*Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Disk{pipe: p}
-	switch p.version {
-	case "v1", "v1beta3":
-		c.as = &diskV1{p}
-	case "v1beta2", "v1beta1", "v1alpha1":
-		c.as = &diskV1beta2{p}
-	}
-	return c, nil
+	return &Disk{p}, nil
 }
 
 // Version returns the version of the API that is used.
@@ -61,7 +51,13 @@ func (c *Disk) GetDiskState(ctx context.Context, in *disk.GetDiskStateRequest) (
 	if in == nil {
 		return nil, noRequest("GetDiskState")
 	}
-	return c.as.GetDiskState(ctx, in)
+	switch c.pipe.version {
+	case "v1", "v1beta3":
+		return v1_GetDiskState(ctx, c.pipe, in)
+	case "v1beta2":
+		return v1beta2_GetDiskState(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("GetDiskState")
 }
 
 // GetDiskStats implements [disk.Service].
@@ -69,7 +65,13 @@ func (c *Disk) GetDiskStats(ctx context.Context, in *disk.GetDiskStatsRequest) (
 	if in == nil {
 		return nil, noRequest("GetDiskStats")
 	}
-	return c.as.GetDiskStats(ctx, in)
+	switch c.pipe.version {
+	case "v1", "v1beta3":
+		return v1_GetDiskStats(ctx, c.pipe, in)
+	case "v1beta2", "v1beta1":
+		return v1beta2_GetDiskStats(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("GetDiskStats")
 }
 
 // ListDiskIDs implements [disk.Service].
@@ -77,7 +79,13 @@ func (c *Disk) ListDiskIDs(ctx context.Context, in *disk.ListDiskIDsRequest) (*d
 	if in == nil {
 		return nil, noRequest("ListDiskIDs")
 	}
-	return c.as.ListDiskIDs(ctx, in)
+	switch c.pipe.version {
+	case "v1", "v1beta3":
+		return v1_ListDiskIDs(ctx, c.pipe, in)
+	case "v1beta2", "v1beta1":
+		return v1beta2_ListDiskIDs(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("ListDiskIDs")
 }
 
 // ListDiskLocations implements [disk.Service].
@@ -85,7 +93,13 @@ func (c *Disk) ListDiskLocations(ctx context.Context, in *disk.ListDiskLocations
 	if in == nil {
 		return nil, noRequest("ListDiskLocations")
 	}
-	return c.as.ListDiskLocations(ctx, in)
+	switch c.pipe.version {
+	case "v1", "v1beta3":
+		return v1_ListDiskLocations(ctx, c.pipe, in)
+	case "v1beta2", "v1beta1", "v1alpha1":
+		return v1beta2_ListDiskLocations(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("ListDiskLocations")
 }
 
 // PartitionDisk implements [disk.Service].
@@ -93,7 +107,13 @@ func (c *Disk) PartitionDisk(ctx context.Context, in *disk.PartitionDiskRequest)
 	if in == nil {
 		return nil, noRequest("PartitionDisk")
 	}
-	return c.as.PartitionDisk(ctx, in)
+	switch c.pipe.version {
+	case "v1", "v1beta3":
+		return v1_PartitionDisk(ctx, c.pipe, in)
+	case "v1beta2", "v1beta1", "v1alpha1":
+		return v1beta2_PartitionDisk(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("PartitionDisk")
 }
 
 // Rescan implements [disk.Service].
@@ -101,7 +121,7 @@ func (c *Disk) Rescan(ctx context.Context, in *disk.RescanRequest) (*disk.Rescan
 	if in == nil {
 		return nil, noRequest("Rescan")
 	}
-	return c.as.Rescan(ctx, in)
+	return v1_Rescan(ctx, c.pipe, in)
 }
 
 // SetDiskState implements [disk.Service].
@@ -109,76 +129,73 @@ func (c *Disk) SetDiskState(ctx context.Context, in *disk.SetDiskStateRequest) (
 	if in == nil {
 		return nil, noRequest("SetDiskState")
 	}
-	return c.as.SetDiskState(ctx, in)
+	switch c.pipe.version {
+	case "v1", "v1beta3":
+		return v1_SetDiskState(ctx, c.pipe, in)
+	case "v1beta2":
+		return v1beta2_SetDiskState(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("SetDiskState")
 }
 
-// diskSpeaker calls the versions of a family. Requests are never nil.
-type diskSpeaker interface {
-	GetDiskState(context.Context, *disk.GetDiskStateRequest) (*disk.GetDiskStateResponse, error)
-	GetDiskStats(context.Context, *disk.GetDiskStatsRequest) (*disk.GetDiskStatsResponse, error)
-	ListDiskIDs(context.Context, *disk.ListDiskIDsRequest) (*disk.ListDiskIDsResponse, error)
-	ListDiskLocations(context.Context, *disk.ListDiskLocationsRequest) (*disk.ListDiskLocationsResponse, error)
-	PartitionDisk(context.Context, *disk.PartitionDiskRequest) (*disk.PartitionDiskResponse, error)
-	Rescan(context.Context, *disk.RescanRequest) (*disk.RescanResponse, error)
-	SetDiskState(context.Context, *disk.SetDiskStateRequest) (*disk.SetDiskStateResponse, error)
-}
-
-// diskV1 calls v1, v1beta3.
-type diskV1 struct{ pipe *connection }
-
-var _ diskSpeaker = (*diskV1)(nil)
-
-func (c *diskV1) GetDiskState(ctx context.Context, in *disk.GetDiskStateRequest) (*disk.GetDiskStateResponse, error) {
+// v1_GetDiskState calls v1, v1beta3.
+func v1_GetDiskState(ctx context.Context, c *connection, in *disk.GetDiskStateRequest) (*disk.GetDiskStateResponse, error) {
 	out := new(v1.GetDiskStateResponse)
-	if err := c.pipe.call(ctx, "GetDiskState", &v1.GetDiskStateRequest{DiskNumber: in.DiskNumber}, out); err != nil {
+	if err := c.call(ctx, "GetDiskState", &v1.GetDiskStateRequest{DiskNumber: in.DiskNumber}, out); err != nil {
 		return nil, err
 	}
 	return &disk.GetDiskStateResponse{IsOnline: out.IsOnline}, nil
 }
 
-func (c *diskV1) GetDiskStats(ctx context.Context, in *disk.GetDiskStatsRequest) (*disk.GetDiskStatsResponse, error) {
+// v1_GetDiskStats calls v1, v1beta3.
+func v1_GetDiskStats(ctx context.Context, c *connection, in *disk.GetDiskStatsRequest) (*disk.GetDiskStatsResponse, error) {
 	out := new(v1.GetDiskStatsResponse)
-	if err := c.pipe.call(ctx, "GetDiskStats", &v1.GetDiskStatsRequest{DiskNumber: in.DiskNumber}, out); err != nil {
+	if err := c.call(ctx, "GetDiskStats", &v1.GetDiskStatsRequest{DiskNumber: in.DiskNumber}, out); err != nil {
 		return nil, err
 	}
 	return &disk.GetDiskStatsResponse{TotalBytes: out.TotalBytes}, nil
 }
 
-func (c *diskV1) ListDiskIDs(ctx context.Context, in *disk.ListDiskIDsRequest) (*disk.ListDiskIDsResponse, error) {
+// v1_ListDiskIDs calls v1, v1beta3.
+func v1_ListDiskIDs(ctx context.Context, c *connection, in *disk.ListDiskIDsRequest) (*disk.ListDiskIDsResponse, error) {
 	out := new(v1.ListDiskIDsResponse)
-	if err := c.pipe.call(ctx, "ListDiskIDs", &v1.ListDiskIDsRequest{}, out); err != nil {
+	if err := c.call(ctx, "ListDiskIDs", &v1.ListDiskIDsRequest{}, out); err != nil {
 		return nil, err
 	}
 	return &disk.ListDiskIDsResponse{DiskIDs: convert.Map(out.DiskIDs, fromDiskV1DiskIDs)}, nil
 }
 
-func (c *diskV1) ListDiskLocations(ctx context.Context, in *disk.ListDiskLocationsRequest) (*disk.ListDiskLocationsResponse, error) {
+// v1_ListDiskLocations calls v1, v1beta3.
+func v1_ListDiskLocations(ctx context.Context, c *connection, in *disk.ListDiskLocationsRequest) (*disk.ListDiskLocationsResponse, error) {
 	out := new(v1.ListDiskLocationsResponse)
-	if err := c.pipe.call(ctx, "ListDiskLocations", &v1.ListDiskLocationsRequest{}, out); err != nil {
+	if err := c.call(ctx, "ListDiskLocations", &v1.ListDiskLocationsRequest{}, out); err != nil {
 		return nil, err
 	}
 	return &disk.ListDiskLocationsResponse{DiskLocations: convert.Map(out.DiskLocations, fromDiskV1DiskLocation)}, nil
 }
 
-func (c *diskV1) PartitionDisk(ctx context.Context, in *disk.PartitionDiskRequest) (*disk.PartitionDiskResponse, error) {
+// v1_PartitionDisk calls v1, v1beta3.
+func v1_PartitionDisk(ctx context.Context, c *connection, in *disk.PartitionDiskRequest) (*disk.PartitionDiskResponse, error) {
 	out := new(v1.PartitionDiskResponse)
-	if err := c.pipe.call(ctx, "PartitionDisk", &v1.PartitionDiskRequest{DiskNumber: in.DiskNumber}, out); err != nil {
+	if err := c.call(ctx, "PartitionDisk", &v1.PartitionDiskRequest{DiskNumber: in.DiskNumber}, out); err != nil {
 		return nil, err
 	}
 	return &disk.PartitionDiskResponse{}, nil
 }
 
-func (c *diskV1) Rescan(ctx context.Context, in *disk.RescanRequest) (*disk.RescanResponse, error) {
+// v1_Rescan calls v1, v1beta3, v1beta2, v1beta1, v1alpha1.
+func v1_Rescan(ctx context.Context, c *connection, in *disk.RescanRequest) (*disk.RescanResponse, error) {
 	out := new(v1.RescanResponse)
-	if err := c.pipe.call(ctx, "Rescan", &v1.RescanRequest{}, out); err != nil {
+	if err := c.call(ctx, "Rescan", &v1.RescanRequest{}, out); err != nil {
 		return nil, err
 	}
 	return &disk.RescanResponse{}, nil
 }
 
-func (c *diskV1) SetDiskState(ctx context.Context, in *disk.SetDiskStateRequest) (*disk.SetDiskStateResponse, error) {
+// v1_SetDiskState calls v1, v1beta3.
+func v1_SetDiskState(ctx context.Context, c *connection, in *disk.SetDiskStateRequest) (*disk.SetDiskStateResponse, error) {
 	out := new(v1.SetDiskStateResponse)
-	if err := c.pipe.call(ctx, "SetDiskState", &v1.SetDiskStateRequest{DiskNumber: in.DiskNumber, IsOnline: in.IsOnline}, out); err != nil {
+	if err := c.call(ctx, "SetDiskState", &v1.SetDiskStateRequest{DiskNumber: in.DiskNumber, IsOnline: in.IsOnline}, out); err != nil {
 		return nil, err
 	}
 	return &disk.SetDiskStateResponse{}, nil
@@ -201,17 +218,4 @@ func fromDiskV1DiskLocation(in *v1.DiskLocation) *disk.DiskLocation {
 		Target:  in.Target,
 		LUNID:   in.LUNID,
 	}
-}
-
-// diskV1beta2 calls v1beta2, v1beta1, v1alpha1.
-type diskV1beta2 struct{ pipe *connection }
-
-var _ diskSpeaker = (*diskV1beta2)(nil)
-
-func (c *diskV1beta2) Rescan(ctx context.Context, in *disk.RescanRequest) (*disk.RescanResponse, error) {
-	out := new(v1beta2.RescanResponse)
-	if err := c.pipe.call(ctx, "Rescan", &v1beta2.RescanRequest{}, out); err != nil {
-		return nil, err
-	}
-	return &disk.RescanResponse{}, nil
 }

@@ -170,6 +170,17 @@ func (c *connection) lacks(what string) error {
 	return e
 }
 
+// lacksField returns the error for a request with a field that the version does not have. The
+// proxy is not called, because without the field the request would mean something else.
+func (c *connection) lacksField(method, field string) error {
+	e := &Error{
+		text:   fmt.Sprintf("%s %s: version %s of the %s API, the newest that is served, does not have the field %s of the request", c.api(), method, c.version, c.group, field),
+		causes: []error{hosterr.ErrUnimplemented, errors.ErrUnsupported},
+	}
+	e.addHint("call", c.api()+" "+method, "upgrade the CSI Proxy of this node, or mount the pipes of newer versions; or do without the field")
+	return e
+}
+
 // unpublished returns the error for a method that no published version of a group's API has.
 func unpublished(group, method, hint string) error {
 	e := &Error{

@@ -19,18 +19,18 @@ func (c *Filesystem) PathValid(_ context.Context, in *filesystem.PathValidReques
 }
 
 // CreateSymlink was LinkPath before v1beta2.
-func (c *filesystemV1beta1) CreateSymlink(ctx context.Context, in *filesystem.CreateSymlinkRequest) (*filesystem.CreateSymlinkResponse, error) {
+func v1beta1_CreateSymlink(ctx context.Context, c *connection, in *filesystem.CreateSymlinkRequest) (*filesystem.CreateSymlinkResponse, error) {
 	request := &v1beta1.LinkPathRequest{SourcePath: in.SourcePath, TargetPath: in.TargetPath}
-	if err := c.pipe.callAs(ctx, "CreateSymlink", "LinkPath", request, new(v1beta1.LinkPathResponse)); err != nil {
+	if err := c.callAs(ctx, "CreateSymlink", "LinkPath", request, new(v1beta1.LinkPathResponse)); err != nil {
 		return nil, err
 	}
 	return &filesystem.CreateSymlinkResponse{}, nil
 }
 
 // IsSymlink was IsMountPoint before v1beta2.
-func (c *filesystemV1beta1) IsSymlink(ctx context.Context, in *filesystem.IsSymlinkRequest) (*filesystem.IsSymlinkResponse, error) {
+func v1beta1_IsSymlink(ctx context.Context, c *connection, in *filesystem.IsSymlinkRequest) (*filesystem.IsSymlinkResponse, error) {
 	out := new(v1beta1.IsMountPointResponse)
-	if err := c.pipe.callAs(ctx, "IsSymlink", "IsMountPoint", &v1beta1.IsMountPointRequest{Path: in.Path}, out); err != nil {
+	if err := c.callAs(ctx, "IsSymlink", "IsMountPoint", &v1beta1.IsMountPointRequest{Path: in.Path}, out); err != nil {
 		return nil, err
 	}
 	return &filesystem.IsSymlinkResponse{IsSymlink: out.IsMountPoint}, nil

@@ -17,10 +17,7 @@ import (
 // Filesystem is the filesystem group of a node, called through a pipe. It implements
 // [filesystem.Service] with the newest version of the API that is served. It is safe for
 // concurrent use.
-type Filesystem struct {
-	pipe *connection
-	as   filesystemSpeaker
-}
+type Filesystem struct{ pipe *connection }
 
 var _ filesystem.Service = (*Filesystem)(nil)
 
@@ -38,14 +35,7 @@ func NewFilesystem(ctx context.Context, opts ...Option) (*Filesystem, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Filesystem{pipe: p}
-	switch p.version {
-	case "v2alpha1", "v1", "v1beta2":
-		c.as = &filesystemV2alpha1{p}
-	case "v1beta1", "v1alpha1":
-		c.as = &filesystemV1beta1{p}
-	}
-	return c, nil
+	return &Filesystem{p}, nil
 }
 
 // Version returns the version of the API that is used.
@@ -60,7 +50,13 @@ func (c *Filesystem) CreateSymlink(ctx context.Context, in *filesystem.CreateSym
 	if in == nil {
 		return nil, noRequest("CreateSymlink")
 	}
-	return c.as.CreateSymlink(ctx, in)
+	switch c.pipe.version {
+	case "v2alpha1", "v1", "v1beta2":
+		return v2alpha1_CreateSymlink(ctx, c.pipe, in)
+	case "v1beta1", "v1alpha1":
+		return v1beta1_CreateSymlink(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("CreateSymlink")
 }
 
 // IsSymlink implements [filesystem.Service].
@@ -68,7 +64,13 @@ func (c *Filesystem) IsSymlink(ctx context.Context, in *filesystem.IsSymlinkRequ
 	if in == nil {
 		return nil, noRequest("IsSymlink")
 	}
-	return c.as.IsSymlink(ctx, in)
+	switch c.pipe.version {
+	case "v2alpha1", "v1", "v1beta2":
+		return v2alpha1_IsSymlink(ctx, c.pipe, in)
+	case "v1beta1", "v1alpha1":
+		return v1beta1_IsSymlink(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("IsSymlink")
 }
 
 // Mkdir implements [filesystem.Service].
@@ -76,7 +78,13 @@ func (c *Filesystem) Mkdir(ctx context.Context, in *filesystem.MkdirRequest) (*f
 	if in == nil {
 		return nil, noRequest("Mkdir")
 	}
-	return c.as.Mkdir(ctx, in)
+	switch c.pipe.version {
+	case "v2alpha1", "v1", "v1beta2":
+		return v2alpha1_Mkdir(ctx, c.pipe, in)
+	case "v1beta1", "v1alpha1":
+		return v1beta1_Mkdir(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("Mkdir")
 }
 
 // PathExists implements [filesystem.Service].
@@ -84,7 +92,13 @@ func (c *Filesystem) PathExists(ctx context.Context, in *filesystem.PathExistsRe
 	if in == nil {
 		return nil, noRequest("PathExists")
 	}
-	return c.as.PathExists(ctx, in)
+	switch c.pipe.version {
+	case "v2alpha1", "v1", "v1beta2":
+		return v2alpha1_PathExists(ctx, c.pipe, in)
+	case "v1beta1", "v1alpha1":
+		return v1beta1_PathExists(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("PathExists")
 }
 
 // Rmdir implements [filesystem.Service].
@@ -92,7 +106,13 @@ func (c *Filesystem) Rmdir(ctx context.Context, in *filesystem.RmdirRequest) (*f
 	if in == nil {
 		return nil, noRequest("Rmdir")
 	}
-	return c.as.Rmdir(ctx, in)
+	switch c.pipe.version {
+	case "v2alpha1", "v1", "v1beta2":
+		return v2alpha1_Rmdir(ctx, c.pipe, in)
+	case "v1beta1", "v1alpha1":
+		return v1beta1_Rmdir(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("Rmdir")
 }
 
 // RmdirContents implements [filesystem.Service].
@@ -100,101 +120,90 @@ func (c *Filesystem) RmdirContents(ctx context.Context, in *filesystem.RmdirCont
 	if in == nil {
 		return nil, noRequest("RmdirContents")
 	}
-	return c.as.RmdirContents(ctx, in)
+	switch c.pipe.version {
+	case "v2alpha1":
+		return v2alpha1_RmdirContents(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("RmdirContents")
 }
 
-// filesystemSpeaker calls the versions of a family. Requests are never nil.
-type filesystemSpeaker interface {
-	CreateSymlink(context.Context, *filesystem.CreateSymlinkRequest) (*filesystem.CreateSymlinkResponse, error)
-	IsSymlink(context.Context, *filesystem.IsSymlinkRequest) (*filesystem.IsSymlinkResponse, error)
-	Mkdir(context.Context, *filesystem.MkdirRequest) (*filesystem.MkdirResponse, error)
-	PathExists(context.Context, *filesystem.PathExistsRequest) (*filesystem.PathExistsResponse, error)
-	Rmdir(context.Context, *filesystem.RmdirRequest) (*filesystem.RmdirResponse, error)
-	RmdirContents(context.Context, *filesystem.RmdirContentsRequest) (*filesystem.RmdirContentsResponse, error)
-}
-
-// filesystemV2alpha1 calls v2alpha1, v1, v1beta2.
-type filesystemV2alpha1 struct{ pipe *connection }
-
-var _ filesystemSpeaker = (*filesystemV2alpha1)(nil)
-
-func (c *filesystemV2alpha1) CreateSymlink(ctx context.Context, in *filesystem.CreateSymlinkRequest) (*filesystem.CreateSymlinkResponse, error) {
+// v2alpha1_CreateSymlink calls v2alpha1, v1, v1beta2.
+func v2alpha1_CreateSymlink(ctx context.Context, c *connection, in *filesystem.CreateSymlinkRequest) (*filesystem.CreateSymlinkResponse, error) {
 	out := new(v2alpha1.CreateSymlinkResponse)
-	if err := c.pipe.call(ctx, "CreateSymlink", &v2alpha1.CreateSymlinkRequest{SourcePath: in.SourcePath, TargetPath: in.TargetPath}, out); err != nil {
+	if err := c.call(ctx, "CreateSymlink", &v2alpha1.CreateSymlinkRequest{SourcePath: in.SourcePath, TargetPath: in.TargetPath}, out); err != nil {
 		return nil, err
 	}
 	return &filesystem.CreateSymlinkResponse{}, nil
 }
 
-func (c *filesystemV2alpha1) IsSymlink(ctx context.Context, in *filesystem.IsSymlinkRequest) (*filesystem.IsSymlinkResponse, error) {
+// v2alpha1_IsSymlink calls v2alpha1, v1, v1beta2.
+func v2alpha1_IsSymlink(ctx context.Context, c *connection, in *filesystem.IsSymlinkRequest) (*filesystem.IsSymlinkResponse, error) {
 	out := new(v2alpha1.IsSymlinkResponse)
-	if err := c.pipe.call(ctx, "IsSymlink", &v2alpha1.IsSymlinkRequest{Path: in.Path}, out); err != nil {
+	if err := c.call(ctx, "IsSymlink", &v2alpha1.IsSymlinkRequest{Path: in.Path}, out); err != nil {
 		return nil, err
 	}
 	return &filesystem.IsSymlinkResponse{IsSymlink: out.IsSymlink}, nil
 }
 
-func (c *filesystemV2alpha1) Mkdir(ctx context.Context, in *filesystem.MkdirRequest) (*filesystem.MkdirResponse, error) {
+// v2alpha1_Mkdir calls v2alpha1, v1, v1beta2.
+func v2alpha1_Mkdir(ctx context.Context, c *connection, in *filesystem.MkdirRequest) (*filesystem.MkdirResponse, error) {
 	out := new(v2alpha1.MkdirResponse)
-	if err := c.pipe.call(ctx, "Mkdir", &v2alpha1.MkdirRequest{Path: in.Path}, out); err != nil {
+	if err := c.call(ctx, "Mkdir", &v2alpha1.MkdirRequest{Path: in.Path}, out); err != nil {
 		return nil, err
 	}
 	return &filesystem.MkdirResponse{}, nil
 }
 
-func (c *filesystemV2alpha1) PathExists(ctx context.Context, in *filesystem.PathExistsRequest) (*filesystem.PathExistsResponse, error) {
+// v1beta1_Mkdir calls v1beta1, v1alpha1.
+func v1beta1_Mkdir(ctx context.Context, c *connection, in *filesystem.MkdirRequest) (*filesystem.MkdirResponse, error) {
+	out := new(v1beta1.MkdirResponse)
+	if err := c.call(ctx, "Mkdir", &v1beta1.MkdirRequest{Path: in.Path}, out); err != nil {
+		return nil, err
+	}
+	return &filesystem.MkdirResponse{}, nil
+}
+
+// v2alpha1_PathExists calls v2alpha1, v1, v1beta2.
+func v2alpha1_PathExists(ctx context.Context, c *connection, in *filesystem.PathExistsRequest) (*filesystem.PathExistsResponse, error) {
 	out := new(v2alpha1.PathExistsResponse)
-	if err := c.pipe.call(ctx, "PathExists", &v2alpha1.PathExistsRequest{Path: in.Path}, out); err != nil {
+	if err := c.call(ctx, "PathExists", &v2alpha1.PathExistsRequest{Path: in.Path}, out); err != nil {
 		return nil, err
 	}
 	return &filesystem.PathExistsResponse{Exists: out.Exists}, nil
 }
 
-func (c *filesystemV2alpha1) Rmdir(ctx context.Context, in *filesystem.RmdirRequest) (*filesystem.RmdirResponse, error) {
+// v1beta1_PathExists calls v1beta1, v1alpha1.
+func v1beta1_PathExists(ctx context.Context, c *connection, in *filesystem.PathExistsRequest) (*filesystem.PathExistsResponse, error) {
+	out := new(v1beta1.PathExistsResponse)
+	if err := c.call(ctx, "PathExists", &v1beta1.PathExistsRequest{Path: in.Path}, out); err != nil {
+		return nil, err
+	}
+	return &filesystem.PathExistsResponse{Exists: out.Exists}, nil
+}
+
+// v2alpha1_Rmdir calls v2alpha1, v1, v1beta2.
+func v2alpha1_Rmdir(ctx context.Context, c *connection, in *filesystem.RmdirRequest) (*filesystem.RmdirResponse, error) {
 	out := new(v2alpha1.RmdirResponse)
-	if err := c.pipe.call(ctx, "Rmdir", &v2alpha1.RmdirRequest{Path: in.Path, Force: in.Force}, out); err != nil {
+	if err := c.call(ctx, "Rmdir", &v2alpha1.RmdirRequest{Path: in.Path, Force: in.Force}, out); err != nil {
 		return nil, err
 	}
 	return &filesystem.RmdirResponse{}, nil
 }
 
-func (c *filesystemV2alpha1) RmdirContents(ctx context.Context, in *filesystem.RmdirContentsRequest) (*filesystem.RmdirContentsResponse, error) {
+// v1beta1_Rmdir calls v1beta1, v1alpha1.
+func v1beta1_Rmdir(ctx context.Context, c *connection, in *filesystem.RmdirRequest) (*filesystem.RmdirResponse, error) {
+	out := new(v1beta1.RmdirResponse)
+	if err := c.call(ctx, "Rmdir", &v1beta1.RmdirRequest{Path: in.Path, Force: in.Force}, out); err != nil {
+		return nil, err
+	}
+	return &filesystem.RmdirResponse{}, nil
+}
+
+// v2alpha1_RmdirContents calls v2alpha1.
+func v2alpha1_RmdirContents(ctx context.Context, c *connection, in *filesystem.RmdirContentsRequest) (*filesystem.RmdirContentsResponse, error) {
 	out := new(v2alpha1.RmdirContentsResponse)
-	if err := c.pipe.call(ctx, "RmdirContents", &v2alpha1.RmdirContentsRequest{Path: in.Path}, out); err != nil {
+	if err := c.call(ctx, "RmdirContents", &v2alpha1.RmdirContentsRequest{Path: in.Path}, out); err != nil {
 		return nil, err
 	}
 	return &filesystem.RmdirContentsResponse{}, nil
-}
-
-// filesystemV1beta1 calls v1beta1, v1alpha1.
-type filesystemV1beta1 struct{ pipe *connection }
-
-var _ filesystemSpeaker = (*filesystemV1beta1)(nil)
-
-func (c *filesystemV1beta1) Mkdir(ctx context.Context, in *filesystem.MkdirRequest) (*filesystem.MkdirResponse, error) {
-	out := new(v1beta1.MkdirResponse)
-	if err := c.pipe.call(ctx, "Mkdir", &v1beta1.MkdirRequest{Path: in.Path}, out); err != nil {
-		return nil, err
-	}
-	return &filesystem.MkdirResponse{}, nil
-}
-
-func (c *filesystemV1beta1) PathExists(ctx context.Context, in *filesystem.PathExistsRequest) (*filesystem.PathExistsResponse, error) {
-	out := new(v1beta1.PathExistsResponse)
-	if err := c.pipe.call(ctx, "PathExists", &v1beta1.PathExistsRequest{Path: in.Path}, out); err != nil {
-		return nil, err
-	}
-	return &filesystem.PathExistsResponse{Exists: out.Exists}, nil
-}
-
-func (c *filesystemV1beta1) Rmdir(ctx context.Context, in *filesystem.RmdirRequest) (*filesystem.RmdirResponse, error) {
-	out := new(v1beta1.RmdirResponse)
-	if err := c.pipe.call(ctx, "Rmdir", &v1beta1.RmdirRequest{Path: in.Path, Force: in.Force}, out); err != nil {
-		return nil, err
-	}
-	return &filesystem.RmdirResponse{}, nil
-}
-
-func (c *filesystemV1beta1) RmdirContents(context.Context, *filesystem.RmdirContentsRequest) (*filesystem.RmdirContentsResponse, error) {
-	return nil, c.pipe.lacks("RmdirContents")
 }

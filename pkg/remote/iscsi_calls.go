@@ -15,10 +15,7 @@ import (
 // ISCSI is the iscsi group of a node, called through a pipe. It implements
 // [iscsi.Service] with the newest version of the API that is served. It is safe for
 // concurrent use.
-type ISCSI struct {
-	pipe *connection
-	as   iscsiSpeaker
-}
+type ISCSI struct{ pipe *connection }
 
 var _ iscsi.Service = (*ISCSI)(nil)
 
@@ -33,12 +30,7 @@ func NewISCSI(ctx context.Context, opts ...Option) (*ISCSI, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &ISCSI{pipe: p}
-	switch p.version {
-	case "v1alpha2", "v1alpha1":
-		c.as = &iscsiV1alpha2{p}
-	}
-	return c, nil
+	return &ISCSI{p}, nil
 }
 
 // Version returns the version of the API that is used.
@@ -53,7 +45,7 @@ func (c *ISCSI) AddTargetPortal(ctx context.Context, in *iscsi.AddTargetPortalRe
 	if in == nil {
 		return nil, noRequest("AddTargetPortal")
 	}
-	return c.as.AddTargetPortal(ctx, in)
+	return v1alpha2_AddTargetPortal(ctx, c.pipe, in)
 }
 
 // ConnectTarget implements [iscsi.Service].
@@ -61,7 +53,7 @@ func (c *ISCSI) ConnectTarget(ctx context.Context, in *iscsi.ConnectTargetReques
 	if in == nil {
 		return nil, noRequest("ConnectTarget")
 	}
-	return c.as.ConnectTarget(ctx, in)
+	return v1alpha2_ConnectTarget(ctx, c.pipe, in)
 }
 
 // DisconnectTarget implements [iscsi.Service].
@@ -69,7 +61,7 @@ func (c *ISCSI) DisconnectTarget(ctx context.Context, in *iscsi.DisconnectTarget
 	if in == nil {
 		return nil, noRequest("DisconnectTarget")
 	}
-	return c.as.DisconnectTarget(ctx, in)
+	return v1alpha2_DisconnectTarget(ctx, c.pipe, in)
 }
 
 // DiscoverTargetPortal implements [iscsi.Service].
@@ -77,7 +69,7 @@ func (c *ISCSI) DiscoverTargetPortal(ctx context.Context, in *iscsi.DiscoverTarg
 	if in == nil {
 		return nil, noRequest("DiscoverTargetPortal")
 	}
-	return c.as.DiscoverTargetPortal(ctx, in)
+	return v1alpha2_DiscoverTargetPortal(ctx, c.pipe, in)
 }
 
 // GetTargetDisks implements [iscsi.Service].
@@ -85,7 +77,7 @@ func (c *ISCSI) GetTargetDisks(ctx context.Context, in *iscsi.GetTargetDisksRequ
 	if in == nil {
 		return nil, noRequest("GetTargetDisks")
 	}
-	return c.as.GetTargetDisks(ctx, in)
+	return v1alpha2_GetTargetDisks(ctx, c.pipe, in)
 }
 
 // ListTargetPortals implements [iscsi.Service].
@@ -93,7 +85,7 @@ func (c *ISCSI) ListTargetPortals(ctx context.Context, in *iscsi.ListTargetPorta
 	if in == nil {
 		return nil, noRequest("ListTargetPortals")
 	}
-	return c.as.ListTargetPortals(ctx, in)
+	return v1alpha2_ListTargetPortals(ctx, c.pipe, in)
 }
 
 // RemoveTargetPortal implements [iscsi.Service].
@@ -101,7 +93,7 @@ func (c *ISCSI) RemoveTargetPortal(ctx context.Context, in *iscsi.RemoveTargetPo
 	if in == nil {
 		return nil, noRequest("RemoveTargetPortal")
 	}
-	return c.as.RemoveTargetPortal(ctx, in)
+	return v1alpha2_RemoveTargetPortal(ctx, c.pipe, in)
 }
 
 // SetMutualChapSecret implements [iscsi.Service].
@@ -109,37 +101,26 @@ func (c *ISCSI) SetMutualChapSecret(ctx context.Context, in *iscsi.SetMutualChap
 	if in == nil {
 		return nil, noRequest("SetMutualChapSecret")
 	}
-	return c.as.SetMutualChapSecret(ctx, in)
+	switch c.pipe.version {
+	case "v1alpha2":
+		return v1alpha2_SetMutualChapSecret(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("SetMutualChapSecret")
 }
 
-// iscsiSpeaker calls the versions of a family. Requests are never nil.
-type iscsiSpeaker interface {
-	AddTargetPortal(context.Context, *iscsi.AddTargetPortalRequest) (*iscsi.AddTargetPortalResponse, error)
-	ConnectTarget(context.Context, *iscsi.ConnectTargetRequest) (*iscsi.ConnectTargetResponse, error)
-	DisconnectTarget(context.Context, *iscsi.DisconnectTargetRequest) (*iscsi.DisconnectTargetResponse, error)
-	DiscoverTargetPortal(context.Context, *iscsi.DiscoverTargetPortalRequest) (*iscsi.DiscoverTargetPortalResponse, error)
-	GetTargetDisks(context.Context, *iscsi.GetTargetDisksRequest) (*iscsi.GetTargetDisksResponse, error)
-	ListTargetPortals(context.Context, *iscsi.ListTargetPortalsRequest) (*iscsi.ListTargetPortalsResponse, error)
-	RemoveTargetPortal(context.Context, *iscsi.RemoveTargetPortalRequest) (*iscsi.RemoveTargetPortalResponse, error)
-	SetMutualChapSecret(context.Context, *iscsi.SetMutualChapSecretRequest) (*iscsi.SetMutualChapSecretResponse, error)
-}
-
-// iscsiV1alpha2 calls v1alpha2, v1alpha1.
-type iscsiV1alpha2 struct{ pipe *connection }
-
-var _ iscsiSpeaker = (*iscsiV1alpha2)(nil)
-
-func (c *iscsiV1alpha2) AddTargetPortal(ctx context.Context, in *iscsi.AddTargetPortalRequest) (*iscsi.AddTargetPortalResponse, error) {
+// v1alpha2_AddTargetPortal calls v1alpha2, v1alpha1.
+func v1alpha2_AddTargetPortal(ctx context.Context, c *connection, in *iscsi.AddTargetPortalRequest) (*iscsi.AddTargetPortalResponse, error) {
 	out := new(v1alpha2.AddTargetPortalResponse)
-	if err := c.pipe.call(ctx, "AddTargetPortal", &v1alpha2.AddTargetPortalRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal)}, out); err != nil {
+	if err := c.call(ctx, "AddTargetPortal", &v1alpha2.AddTargetPortalRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal)}, out); err != nil {
 		return nil, err
 	}
 	return &iscsi.AddTargetPortalResponse{}, nil
 }
 
-func (c *iscsiV1alpha2) ConnectTarget(ctx context.Context, in *iscsi.ConnectTargetRequest) (*iscsi.ConnectTargetResponse, error) {
+// v1alpha2_ConnectTarget calls v1alpha2, v1alpha1.
+func v1alpha2_ConnectTarget(ctx context.Context, c *connection, in *iscsi.ConnectTargetRequest) (*iscsi.ConnectTargetResponse, error) {
 	out := new(v1alpha2.ConnectTargetResponse)
-	if err := c.pipe.call(ctx, "ConnectTarget", &v1alpha2.ConnectTargetRequest{
+	if err := c.call(ctx, "ConnectTarget", &v1alpha2.ConnectTargetRequest{
 		TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal),
 		Iqn:          in.IQN,
 		AuthType:     v1alpha2.AuthenticationType(in.AuthType),
@@ -151,49 +132,55 @@ func (c *iscsiV1alpha2) ConnectTarget(ctx context.Context, in *iscsi.ConnectTarg
 	return &iscsi.ConnectTargetResponse{}, nil
 }
 
-func (c *iscsiV1alpha2) DisconnectTarget(ctx context.Context, in *iscsi.DisconnectTargetRequest) (*iscsi.DisconnectTargetResponse, error) {
+// v1alpha2_DisconnectTarget calls v1alpha2, v1alpha1.
+func v1alpha2_DisconnectTarget(ctx context.Context, c *connection, in *iscsi.DisconnectTargetRequest) (*iscsi.DisconnectTargetResponse, error) {
 	out := new(v1alpha2.DisconnectTargetResponse)
-	if err := c.pipe.call(ctx, "DisconnectTarget", &v1alpha2.DisconnectTargetRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal), Iqn: in.IQN}, out); err != nil {
+	if err := c.call(ctx, "DisconnectTarget", &v1alpha2.DisconnectTargetRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal), Iqn: in.IQN}, out); err != nil {
 		return nil, err
 	}
 	return &iscsi.DisconnectTargetResponse{}, nil
 }
 
-func (c *iscsiV1alpha2) DiscoverTargetPortal(ctx context.Context, in *iscsi.DiscoverTargetPortalRequest) (*iscsi.DiscoverTargetPortalResponse, error) {
+// v1alpha2_DiscoverTargetPortal calls v1alpha2, v1alpha1.
+func v1alpha2_DiscoverTargetPortal(ctx context.Context, c *connection, in *iscsi.DiscoverTargetPortalRequest) (*iscsi.DiscoverTargetPortalResponse, error) {
 	out := new(v1alpha2.DiscoverTargetPortalResponse)
-	if err := c.pipe.call(ctx, "DiscoverTargetPortal", &v1alpha2.DiscoverTargetPortalRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal)}, out); err != nil {
+	if err := c.call(ctx, "DiscoverTargetPortal", &v1alpha2.DiscoverTargetPortalRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal)}, out); err != nil {
 		return nil, err
 	}
 	return &iscsi.DiscoverTargetPortalResponse{IQNs: out.Iqns}, nil
 }
 
-func (c *iscsiV1alpha2) GetTargetDisks(ctx context.Context, in *iscsi.GetTargetDisksRequest) (*iscsi.GetTargetDisksResponse, error) {
+// v1alpha2_GetTargetDisks calls v1alpha2, v1alpha1.
+func v1alpha2_GetTargetDisks(ctx context.Context, c *connection, in *iscsi.GetTargetDisksRequest) (*iscsi.GetTargetDisksResponse, error) {
 	out := new(v1alpha2.GetTargetDisksResponse)
-	if err := c.pipe.call(ctx, "GetTargetDisks", &v1alpha2.GetTargetDisksRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal), Iqn: in.IQN}, out); err != nil {
+	if err := c.call(ctx, "GetTargetDisks", &v1alpha2.GetTargetDisksRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal), Iqn: in.IQN}, out); err != nil {
 		return nil, err
 	}
 	return &iscsi.GetTargetDisksResponse{DiskIDs: out.DiskIDs}, nil
 }
 
-func (c *iscsiV1alpha2) ListTargetPortals(ctx context.Context, in *iscsi.ListTargetPortalsRequest) (*iscsi.ListTargetPortalsResponse, error) {
+// v1alpha2_ListTargetPortals calls v1alpha2, v1alpha1.
+func v1alpha2_ListTargetPortals(ctx context.Context, c *connection, in *iscsi.ListTargetPortalsRequest) (*iscsi.ListTargetPortalsResponse, error) {
 	out := new(v1alpha2.ListTargetPortalsResponse)
-	if err := c.pipe.call(ctx, "ListTargetPortals", &v1alpha2.ListTargetPortalsRequest{}, out); err != nil {
+	if err := c.call(ctx, "ListTargetPortals", &v1alpha2.ListTargetPortalsRequest{}, out); err != nil {
 		return nil, err
 	}
 	return &iscsi.ListTargetPortalsResponse{TargetPortals: convert.Slice(out.TargetPortals, fromISCSIV1alpha2TargetPortal)}, nil
 }
 
-func (c *iscsiV1alpha2) RemoveTargetPortal(ctx context.Context, in *iscsi.RemoveTargetPortalRequest) (*iscsi.RemoveTargetPortalResponse, error) {
+// v1alpha2_RemoveTargetPortal calls v1alpha2, v1alpha1.
+func v1alpha2_RemoveTargetPortal(ctx context.Context, c *connection, in *iscsi.RemoveTargetPortalRequest) (*iscsi.RemoveTargetPortalResponse, error) {
 	out := new(v1alpha2.RemoveTargetPortalResponse)
-	if err := c.pipe.call(ctx, "RemoveTargetPortal", &v1alpha2.RemoveTargetPortalRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal)}, out); err != nil {
+	if err := c.call(ctx, "RemoveTargetPortal", &v1alpha2.RemoveTargetPortalRequest{TargetPortal: toISCSIV1alpha2TargetPortal(in.TargetPortal)}, out); err != nil {
 		return nil, err
 	}
 	return &iscsi.RemoveTargetPortalResponse{}, nil
 }
 
-func (c *iscsiV1alpha2) SetMutualChapSecret(ctx context.Context, in *iscsi.SetMutualChapSecretRequest) (*iscsi.SetMutualChapSecretResponse, error) {
+// v1alpha2_SetMutualChapSecret calls v1alpha2.
+func v1alpha2_SetMutualChapSecret(ctx context.Context, c *connection, in *iscsi.SetMutualChapSecretRequest) (*iscsi.SetMutualChapSecretResponse, error) {
 	out := new(v1alpha2.SetMutualChapSecretResponse)
-	if err := c.pipe.call(ctx, "SetMutualChapSecret", &v1alpha2.SetMutualChapSecretRequest{MutualChapSecret: in.MutualChapSecret}, out); err != nil {
+	if err := c.call(ctx, "SetMutualChapSecret", &v1alpha2.SetMutualChapSecretRequest{MutualChapSecret: in.MutualChapSecret}, out); err != nil {
 		return nil, err
 	}
 	return &iscsi.SetMutualChapSecretResponse{}, nil

@@ -101,6 +101,12 @@ func (f *filler) value(x reflect.Value) {
 			n = 1<<32 - 1
 		}
 		x.SetUint(n)
+	case reflect.Uint64:
+		n := f.n << 32
+		if f.most {
+			n = 1<<64 - 1
+		}
+		x.SetUint(n)
 	case reflect.Int64:
 		n := int64(f.n) << 32
 		if f.most {

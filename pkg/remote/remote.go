@@ -55,8 +55,7 @@ type spoken struct {
 	desc *grpc.ServiceDesc
 }
 
-// connection is the connection to one group. The version is only a name, because versions of
-// one family have the same wire format.
+// connection is the connection to one group.
 type connection struct {
 	grpc.ClientConnInterface
 	group   string

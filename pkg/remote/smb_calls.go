@@ -16,10 +16,7 @@ import (
 // SMB is the smb group of a node, called through a pipe. It implements
 // [smb.Service] with the newest version of the API that is served. It is safe for
 // concurrent use.
-type SMB struct {
-	pipe *connection
-	as   smbSpeaker
-}
+type SMB struct{ pipe *connection }
 
 var _ smb.Service = (*SMB)(nil)
 
@@ -36,14 +33,7 @@ func NewSMB(ctx context.Context, opts ...Option) (*SMB, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &SMB{pipe: p}
-	switch p.version {
-	case "v1", "v1beta2":
-		c.as = &smbV1{p}
-	case "v1beta1", "v1alpha1":
-		c.as = &smbV1beta1{p}
-	}
-	return c, nil
+	return &SMB{p}, nil
 }
 
 // Version returns the version of the API that is used.
@@ -58,7 +48,13 @@ func (c *SMB) NewSMBGlobalMapping(ctx context.Context, in *smb.NewSMBGlobalMappi
 	if in == nil {
 		return nil, noRequest("NewSMBGlobalMapping")
 	}
-	return c.as.NewSMBGlobalMapping(ctx, in)
+	switch c.pipe.version {
+	case "v1", "v1beta2":
+		return v1_NewSMBGlobalMapping(ctx, c.pipe, in)
+	case "v1beta1", "v1alpha1":
+		return v1beta1_NewSMBGlobalMapping(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("NewSMBGlobalMapping")
 }
 
 // RemoveSMBGlobalMapping implements [smb.Service].
@@ -66,23 +62,19 @@ func (c *SMB) RemoveSMBGlobalMapping(ctx context.Context, in *smb.RemoveSMBGloba
 	if in == nil {
 		return nil, noRequest("RemoveSMBGlobalMapping")
 	}
-	return c.as.RemoveSMBGlobalMapping(ctx, in)
+	switch c.pipe.version {
+	case "v1", "v1beta2":
+		return v1_RemoveSMBGlobalMapping(ctx, c.pipe, in)
+	case "v1beta1", "v1alpha1":
+		return v1beta1_RemoveSMBGlobalMapping(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("RemoveSMBGlobalMapping")
 }
 
-// smbSpeaker calls the versions of a family. Requests are never nil.
-type smbSpeaker interface {
-	NewSMBGlobalMapping(context.Context, *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error)
-	RemoveSMBGlobalMapping(context.Context, *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error)
-}
-
-// smbV1 calls v1, v1beta2.
-type smbV1 struct{ pipe *connection }
-
-var _ smbSpeaker = (*smbV1)(nil)
-
-func (c *smbV1) NewSMBGlobalMapping(ctx context.Context, in *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error) {
+// v1_NewSMBGlobalMapping calls v1, v1beta2.
+func v1_NewSMBGlobalMapping(ctx context.Context, c *connection, in *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error) {
 	out := new(v1.NewSmbGlobalMappingResponse)
-	if err := c.pipe.call(ctx, "NewSmbGlobalMapping", &v1.NewSmbGlobalMappingRequest{
+	if err := c.call(ctx, "NewSmbGlobalMapping", &v1.NewSmbGlobalMappingRequest{
 		RemotePath: in.RemotePath,
 		LocalPath:  in.LocalPath,
 		Username:   in.Username,
@@ -93,35 +85,33 @@ func (c *smbV1) NewSMBGlobalMapping(ctx context.Context, in *smb.NewSMBGlobalMap
 	return &smb.NewSMBGlobalMappingResponse{}, nil
 }
 
-func (c *smbV1) RemoveSMBGlobalMapping(ctx context.Context, in *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
+// v1beta1_NewSMBGlobalMapping calls v1beta1, v1alpha1.
+func v1beta1_NewSMBGlobalMapping(ctx context.Context, c *connection, in *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error) {
+	out := new(v1beta1.NewSmbGlobalMappingResponse)
+	if err := c.call(ctx, "NewSmbGlobalMapping", &v1beta1.NewSmbGlobalMappingRequest{
+		RemotePath: in.RemotePath,
+		LocalPath:  in.LocalPath,
+		Username:   in.Username,
+		Password:   in.Password,
+	}, out); err != nil {
+		return nil, err
+	}
+	return &smb.NewSMBGlobalMappingResponse{}, nil
+}
+
+// v1_RemoveSMBGlobalMapping calls v1, v1beta2.
+func v1_RemoveSMBGlobalMapping(ctx context.Context, c *connection, in *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
 	out := new(v1.RemoveSmbGlobalMappingResponse)
-	if err := c.pipe.call(ctx, "RemoveSmbGlobalMapping", &v1.RemoveSmbGlobalMappingRequest{RemotePath: in.RemotePath}, out); err != nil {
+	if err := c.call(ctx, "RemoveSmbGlobalMapping", &v1.RemoveSmbGlobalMappingRequest{RemotePath: in.RemotePath}, out); err != nil {
 		return nil, err
 	}
 	return &smb.RemoveSMBGlobalMappingResponse{}, nil
 }
 
-// smbV1beta1 calls v1beta1, v1alpha1.
-type smbV1beta1 struct{ pipe *connection }
-
-var _ smbSpeaker = (*smbV1beta1)(nil)
-
-func (c *smbV1beta1) NewSMBGlobalMapping(ctx context.Context, in *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error) {
-	out := new(v1beta1.NewSmbGlobalMappingResponse)
-	if err := c.pipe.call(ctx, "NewSmbGlobalMapping", &v1beta1.NewSmbGlobalMappingRequest{
-		RemotePath: in.RemotePath,
-		LocalPath:  in.LocalPath,
-		Username:   in.Username,
-		Password:   in.Password,
-	}, out); err != nil {
-		return nil, err
-	}
-	return &smb.NewSMBGlobalMappingResponse{}, nil
-}
-
-func (c *smbV1beta1) RemoveSMBGlobalMapping(ctx context.Context, in *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
+// v1beta1_RemoveSMBGlobalMapping calls v1beta1, v1alpha1.
+func v1beta1_RemoveSMBGlobalMapping(ctx context.Context, c *connection, in *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
 	out := new(v1beta1.RemoveSmbGlobalMappingResponse)
-	if err := c.pipe.call(ctx, "RemoveSmbGlobalMapping", &v1beta1.RemoveSmbGlobalMappingRequest{RemotePath: in.RemotePath}, out); err != nil {
+	if err := c.call(ctx, "RemoveSmbGlobalMapping", &v1beta1.RemoveSmbGlobalMappingRequest{RemotePath: in.RemotePath}, out); err != nil {
 		return nil, err
 	}
 	return &smb.RemoveSMBGlobalMappingResponse{}, nil

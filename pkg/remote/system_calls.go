@@ -13,10 +13,7 @@ import (
 // System is the system group of a node, called through a pipe. It implements
 // [system.Service] with the newest version of the API that is served. It is safe for
 // concurrent use.
-type System struct {
-	pipe *connection
-	as   systemSpeaker
-}
+type System struct{ pipe *connection }
 
 var _ system.Service = (*System)(nil)
 
@@ -30,12 +27,7 @@ func NewSystem(ctx context.Context, opts ...Option) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &System{pipe: p}
-	switch p.version {
-	case "v1alpha1":
-		c.as = &systemV1alpha1{p}
-	}
-	return c, nil
+	return &System{p}, nil
 }
 
 // Version returns the version of the API that is used.
@@ -50,7 +42,7 @@ func (c *System) GetBIOSSerialNumber(ctx context.Context, in *system.GetBIOSSeri
 	if in == nil {
 		return nil, noRequest("GetBIOSSerialNumber")
 	}
-	return c.as.GetBIOSSerialNumber(ctx, in)
+	return v1alpha1_GetBIOSSerialNumber(ctx, c.pipe, in)
 }
 
 // GetService implements [system.Service].
@@ -58,7 +50,7 @@ func (c *System) GetService(ctx context.Context, in *system.GetServiceRequest) (
 	if in == nil {
 		return nil, noRequest("GetService")
 	}
-	return c.as.GetService(ctx, in)
+	return v1alpha1_GetService(ctx, c.pipe, in)
 }
 
 // StartService implements [system.Service].
@@ -66,7 +58,7 @@ func (c *System) StartService(ctx context.Context, in *system.StartServiceReques
 	if in == nil {
 		return nil, noRequest("StartService")
 	}
-	return c.as.StartService(ctx, in)
+	return v1alpha1_StartService(ctx, c.pipe, in)
 }
 
 // StopService implements [system.Service].
@@ -74,33 +66,22 @@ func (c *System) StopService(ctx context.Context, in *system.StopServiceRequest)
 	if in == nil {
 		return nil, noRequest("StopService")
 	}
-	return c.as.StopService(ctx, in)
+	return v1alpha1_StopService(ctx, c.pipe, in)
 }
 
-// systemSpeaker calls the versions of a family. Requests are never nil.
-type systemSpeaker interface {
-	GetBIOSSerialNumber(context.Context, *system.GetBIOSSerialNumberRequest) (*system.GetBIOSSerialNumberResponse, error)
-	GetService(context.Context, *system.GetServiceRequest) (*system.GetServiceResponse, error)
-	StartService(context.Context, *system.StartServiceRequest) (*system.StartServiceResponse, error)
-	StopService(context.Context, *system.StopServiceRequest) (*system.StopServiceResponse, error)
-}
-
-// systemV1alpha1 calls v1alpha1.
-type systemV1alpha1 struct{ pipe *connection }
-
-var _ systemSpeaker = (*systemV1alpha1)(nil)
-
-func (c *systemV1alpha1) GetBIOSSerialNumber(ctx context.Context, in *system.GetBIOSSerialNumberRequest) (*system.GetBIOSSerialNumberResponse, error) {
+// v1alpha1_GetBIOSSerialNumber calls v1alpha1.
+func v1alpha1_GetBIOSSerialNumber(ctx context.Context, c *connection, in *system.GetBIOSSerialNumberRequest) (*system.GetBIOSSerialNumberResponse, error) {
 	out := new(v1alpha1.GetBIOSSerialNumberResponse)
-	if err := c.pipe.call(ctx, "GetBIOSSerialNumber", &v1alpha1.GetBIOSSerialNumberRequest{}, out); err != nil {
+	if err := c.call(ctx, "GetBIOSSerialNumber", &v1alpha1.GetBIOSSerialNumberRequest{}, out); err != nil {
 		return nil, err
 	}
 	return &system.GetBIOSSerialNumberResponse{SerialNumber: out.SerialNumber}, nil
 }
 
-func (c *systemV1alpha1) GetService(ctx context.Context, in *system.GetServiceRequest) (*system.GetServiceResponse, error) {
+// v1alpha1_GetService calls v1alpha1.
+func v1alpha1_GetService(ctx context.Context, c *connection, in *system.GetServiceRequest) (*system.GetServiceResponse, error) {
 	out := new(v1alpha1.GetServiceResponse)
-	if err := c.pipe.call(ctx, "GetService", &v1alpha1.GetServiceRequest{Name: in.Name}, out); err != nil {
+	if err := c.call(ctx, "GetService", &v1alpha1.GetServiceRequest{Name: in.Name}, out); err != nil {
 		return nil, err
 	}
 	return &system.GetServiceResponse{
@@ -110,17 +91,19 @@ func (c *systemV1alpha1) GetService(ctx context.Context, in *system.GetServiceRe
 	}, nil
 }
 
-func (c *systemV1alpha1) StartService(ctx context.Context, in *system.StartServiceRequest) (*system.StartServiceResponse, error) {
+// v1alpha1_StartService calls v1alpha1.
+func v1alpha1_StartService(ctx context.Context, c *connection, in *system.StartServiceRequest) (*system.StartServiceResponse, error) {
 	out := new(v1alpha1.StartServiceResponse)
-	if err := c.pipe.call(ctx, "StartService", &v1alpha1.StartServiceRequest{Name: in.Name}, out); err != nil {
+	if err := c.call(ctx, "StartService", &v1alpha1.StartServiceRequest{Name: in.Name}, out); err != nil {
 		return nil, err
 	}
 	return &system.StartServiceResponse{}, nil
 }
 
-func (c *systemV1alpha1) StopService(ctx context.Context, in *system.StopServiceRequest) (*system.StopServiceResponse, error) {
+// v1alpha1_StopService calls v1alpha1.
+func v1alpha1_StopService(ctx context.Context, c *connection, in *system.StopServiceRequest) (*system.StopServiceResponse, error) {
 	out := new(v1alpha1.StopServiceResponse)
-	if err := c.pipe.call(ctx, "StopService", &v1alpha1.StopServiceRequest{Name: in.Name, Force: in.Force}, out); err != nil {
+	if err := c.call(ctx, "StopService", &v1alpha1.StopServiceRequest{Name: in.Name, Force: in.Force}, out); err != nil {
 		return nil, err
 	}
 	return &system.StopServiceResponse{}, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,10 +13,10 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/negotiate"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
 // oldNames maps methods to their names in older versions of the published API.
@@ -75,13 +74,14 @@ func connectGroup(ctx context.Context, group string, opts ...remote.Option) (fou
 }
 
 // TestEveryVersion connects with each served version. A method of the version carries
-// every field. For any other method, the client fails without a request, and the
-// error names the version and the method.
+// every field that the version has. For any other method, and for a field of the request
+// that is absent in the version, the client fails without a request, and the error names
+// the version, the method and the field.
 func TestEveryVersion(t *testing.T) {
 	n := start(t)
 	all := wire.Services(n.groups())
 	used := map[string]bool{}
-	lacking := 0
+	lacking, absent := 0, 0
 	for _, svc := range all {
 		g, err := connectGroup(t.Context(), svc.Group, n.option(), remote.WithVersions(svc.Version))
 		if err != nil {
@@ -91,7 +91,6 @@ func TestEveryVersion(t *testing.T) {
 		if v := g.client.(interface{ Version() apiversion.Version }).Version(); v != svc.Version {
 			t.Errorf("%s: the client uses version %s", svc, v)
 		}
-		old := svc.Group == "volume" && slices.Contains([]string{"v1alpha1", "v1beta1", "v1beta2"}, svc.Version.String())
 		for _, m := range methods([]groupOf{g}) {
 			name := nameIn(svc, m)
 			used[name] = true
@@ -107,28 +106,53 @@ func TestEveryVersion(t *testing.T) {
 				}
 				continue
 			}
-			n.travels(t, m, svc.String()+" "+m.Name, func(request any) {
-				if l, ok := request.(*volume.ListVolumesOnDiskRequest); ok && old {
-					l.PartitionNumber = 0
-				}
-			})
-		}
-		if old {
-			_, err := g.client.(volume.Interface).ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{PartitionNumber: 2})
-			if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), svc.String()+" ListVolumesOnDisk of partition 2") {
-				t.Errorf("%s: volumes of one partition: error %v, want ErrUnsupported", svc, err)
+			request, response, err := wiretest.Leaves(svc, name)
+			if err != nil {
+				t.Fatal(err)
 			}
+			n.travels(t, m, svc.String()+" "+m.Name, request, response)
+			absent += n.refusesAbsent(t, svc, m, request)
 		}
 		g.client.Close()
 	}
-	if lacking == 0 {
-		t.Error("no version lacks a method")
+	if lacking == 0 || absent == 0 {
+		t.Errorf("versions lack %d methods and %d fields of requests, want some of both", lacking, absent)
 	}
 	for m, name := range oldNames {
 		if !used[name] {
 			t.Errorf("no version has %s under the name %s", m, name)
 		}
 	}
+}
+
+// refusesAbsent sets each field of the request alone that the version does not have, and
+// returns their number.
+func (n *node) refusesAbsent(t *testing.T, svc wire.Service, m method, has map[string]bool) (count int) {
+	t.Helper()
+	for i := range m.request().Elem().NumField() {
+		in, filled := m.request(), m.request()
+		fill(filled.Interface(), -1, false)
+		if f := filled.Elem().Field(i); f.Kind() == reflect.Bool {
+			f.SetBool(true)
+		}
+		in.Elem().Field(i).Set(filled.Elem().Field(i))
+		filled.Elem().Set(in.Elem())
+		field := in.Elem().Type().Field(i).Name
+		if len(wiretest.Clear(filled.Interface(), has)) == 0 {
+			continue // the version has it
+		}
+		count++
+		n.set(nil, nil, nil)
+		_, err := m.call(t.Context(), m.client, in)
+		if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || hosterr.HintOf(err) == "" ||
+			!strings.HasPrefix(err.Error(), svc.String()+" "+m.Name+": ") || !strings.Contains(err.Error(), "does not have the field "+field+" of the request") {
+			t.Errorf("%s %s with %s: error %v, want ErrUnsupported with all names", svc, m.Name, field, err)
+		}
+		if called, _ := n.last(); called != "" {
+			t.Errorf("%s %s with %s: the client called %s", svc, m.Name, field, called)
+		}
+	}
+	return count
 }
 
 func TestNewestVersionIsUsed(t *testing.T) {

@@ -18,10 +18,7 @@ import (
 // Volume is the volume group of a node, called through a pipe. It implements
 // [volume.Service] with the newest version of the API that is served. It is safe for
 // concurrent use.
-type Volume struct {
-	pipe *connection
-	as   volumeSpeaker
-}
+type Volume struct{ pipe *connection }
 
 var _ volume.Service = (*Volume)(nil)
 
@@ -40,14 +37,7 @@ func NewVolume(ctx context.Context, opts ...Option) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Volume{pipe: p}
-	switch p.version {
-	case "v2alpha1", "v1", "v1beta3":
-		c.as = &volumeV2alpha1{p}
-	case "v1beta2", "v1beta1", "v1alpha1":
-		c.as = &volumeV1beta2{p}
-	}
-	return c, nil
+	return &Volume{p}, nil
 }
 
 // Version returns the version of the API that is used.
@@ -62,7 +52,7 @@ func (c *Volume) FormatVolume(ctx context.Context, in *volume.FormatVolumeReques
 	if in == nil {
 		return nil, noRequest("FormatVolume")
 	}
-	return c.as.FormatVolume(ctx, in)
+	return v2alpha1_FormatVolume(ctx, c.pipe, in)
 }
 
 // GetClosestVolumeIDFromTargetPath implements [volume.Service].
@@ -70,7 +60,11 @@ func (c *Volume) GetClosestVolumeIDFromTargetPath(ctx context.Context, in *volum
 	if in == nil {
 		return nil, noRequest("GetClosestVolumeIDFromTargetPath")
 	}
-	return c.as.GetClosestVolumeIDFromTargetPath(ctx, in)
+	switch c.pipe.version {
+	case "v2alpha1":
+		return v2alpha1_GetClosestVolumeIDFromTargetPath(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("GetClosestVolumeIDFromTargetPath")
 }
 
 // GetDiskNumberFromVolumeID implements [volume.Service].
@@ -78,7 +72,13 @@ func (c *Volume) GetDiskNumberFromVolumeID(ctx context.Context, in *volume.GetDi
 	if in == nil {
 		return nil, noRequest("GetDiskNumberFromVolumeID")
 	}
-	return c.as.GetDiskNumberFromVolumeID(ctx, in)
+	switch c.pipe.version {
+	case "v2alpha1", "v1", "v1beta3":
+		return v2alpha1_GetDiskNumberFromVolumeID(ctx, c.pipe, in)
+	case "v1beta2", "v1beta1":
+		return v1beta2_GetDiskNumberFromVolumeID(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("GetDiskNumberFromVolumeID")
 }
 
 // GetVolumeIDFromTargetPath implements [volume.Service].
@@ -86,7 +86,13 @@ func (c *Volume) GetVolumeIDFromTargetPath(ctx context.Context, in *volume.GetVo
 	if in == nil {
 		return nil, noRequest("GetVolumeIDFromTargetPath")
 	}
-	return c.as.GetVolumeIDFromTargetPath(ctx, in)
+	switch c.pipe.version {
+	case "v2alpha1", "v1", "v1beta3":
+		return v2alpha1_GetVolumeIDFromTargetPath(ctx, c.pipe, in)
+	case "v1beta2", "v1beta1":
+		return v1beta2_GetVolumeIDFromTargetPath(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("GetVolumeIDFromTargetPath")
 }
 
 // GetVolumeStats implements [volume.Service].
@@ -94,7 +100,13 @@ func (c *Volume) GetVolumeStats(ctx context.Context, in *volume.GetVolumeStatsRe
 	if in == nil {
 		return nil, noRequest("GetVolumeStats")
 	}
-	return c.as.GetVolumeStats(ctx, in)
+	switch c.pipe.version {
+	case "v2alpha1", "v1", "v1beta3":
+		return v2alpha1_GetVolumeStats(ctx, c.pipe, in)
+	case "v1beta2", "v1beta1":
+		return v1beta2_GetVolumeStats(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("GetVolumeStats")
 }
 
 // IsVolumeFormatted implements [volume.Service].
@@ -102,7 +114,7 @@ func (c *Volume) IsVolumeFormatted(ctx context.Context, in *volume.IsVolumeForma
 	if in == nil {
 		return nil, noRequest("IsVolumeFormatted")
 	}
-	return c.as.IsVolumeFormatted(ctx, in)
+	return v2alpha1_IsVolumeFormatted(ctx, c.pipe, in)
 }
 
 // ListVolumesOnDisk implements [volume.Service].
@@ -110,7 +122,16 @@ func (c *Volume) ListVolumesOnDisk(ctx context.Context, in *volume.ListVolumesOn
 	if in == nil {
 		return nil, noRequest("ListVolumesOnDisk")
 	}
-	return c.as.ListVolumesOnDisk(ctx, in)
+	switch c.pipe.version {
+	case "v2alpha1", "v1", "v1beta3":
+		return v2alpha1_ListVolumesOnDisk(ctx, c.pipe, in)
+	case "v1beta2", "v1beta1", "v1alpha1":
+		if in.PartitionNumber != 0 {
+			return nil, c.pipe.lacksField("ListVolumesOnDisk", "PartitionNumber")
+		}
+		return v1beta2_ListVolumesOnDisk(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("ListVolumesOnDisk")
 }
 
 // MountVolume implements [volume.Service].
@@ -118,7 +139,7 @@ func (c *Volume) MountVolume(ctx context.Context, in *volume.MountVolumeRequest)
 	if in == nil {
 		return nil, noRequest("MountVolume")
 	}
-	return c.as.MountVolume(ctx, in)
+	return v2alpha1_MountVolume(ctx, c.pipe, in)
 }
 
 // ResizeVolume implements [volume.Service].
@@ -126,7 +147,7 @@ func (c *Volume) ResizeVolume(ctx context.Context, in *volume.ResizeVolumeReques
 	if in == nil {
 		return nil, noRequest("ResizeVolume")
 	}
-	return c.as.ResizeVolume(ctx, in)
+	return v2alpha1_ResizeVolume(ctx, c.pipe, in)
 }
 
 // UnmountVolume implements [volume.Service].
@@ -134,7 +155,13 @@ func (c *Volume) UnmountVolume(ctx context.Context, in *volume.UnmountVolumeRequ
 	if in == nil {
 		return nil, noRequest("UnmountVolume")
 	}
-	return c.as.UnmountVolume(ctx, in)
+	switch c.pipe.version {
+	case "v2alpha1", "v1", "v1beta3":
+		return v2alpha1_UnmountVolume(ctx, c.pipe, in)
+	case "v1beta2", "v1beta1", "v1alpha1":
+		return v1beta2_UnmountVolume(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("UnmountVolume")
 }
 
 // WriteVolumeCache implements [volume.Service].
@@ -142,161 +169,107 @@ func (c *Volume) WriteVolumeCache(ctx context.Context, in *volume.WriteVolumeCac
 	if in == nil {
 		return nil, noRequest("WriteVolumeCache")
 	}
-	return c.as.WriteVolumeCache(ctx, in)
+	switch c.pipe.version {
+	case "v2alpha1", "v1", "v1beta3", "v1beta2":
+		return v2alpha1_WriteVolumeCache(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("WriteVolumeCache")
 }
 
-// volumeSpeaker calls the versions of a family. Requests are never nil.
-type volumeSpeaker interface {
-	FormatVolume(context.Context, *volume.FormatVolumeRequest) (*volume.FormatVolumeResponse, error)
-	GetClosestVolumeIDFromTargetPath(context.Context, *volume.GetClosestVolumeIDFromTargetPathRequest) (*volume.GetClosestVolumeIDFromTargetPathResponse, error)
-	GetDiskNumberFromVolumeID(context.Context, *volume.GetDiskNumberFromVolumeIDRequest) (*volume.GetDiskNumberFromVolumeIDResponse, error)
-	GetVolumeIDFromTargetPath(context.Context, *volume.GetVolumeIDFromTargetPathRequest) (*volume.GetVolumeIDFromTargetPathResponse, error)
-	GetVolumeStats(context.Context, *volume.GetVolumeStatsRequest) (*volume.GetVolumeStatsResponse, error)
-	IsVolumeFormatted(context.Context, *volume.IsVolumeFormattedRequest) (*volume.IsVolumeFormattedResponse, error)
-	ListVolumesOnDisk(context.Context, *volume.ListVolumesOnDiskRequest) (*volume.ListVolumesOnDiskResponse, error)
-	MountVolume(context.Context, *volume.MountVolumeRequest) (*volume.MountVolumeResponse, error)
-	ResizeVolume(context.Context, *volume.ResizeVolumeRequest) (*volume.ResizeVolumeResponse, error)
-	UnmountVolume(context.Context, *volume.UnmountVolumeRequest) (*volume.UnmountVolumeResponse, error)
-	WriteVolumeCache(context.Context, *volume.WriteVolumeCacheRequest) (*volume.WriteVolumeCacheResponse, error)
-}
-
-// volumeV2alpha1 calls v2alpha1, v1, v1beta3.
-type volumeV2alpha1 struct{ pipe *connection }
-
-var _ volumeSpeaker = (*volumeV2alpha1)(nil)
-
-func (c *volumeV2alpha1) FormatVolume(ctx context.Context, in *volume.FormatVolumeRequest) (*volume.FormatVolumeResponse, error) {
+// v2alpha1_FormatVolume calls v2alpha1, v1, v1beta3, v1beta2, v1beta1, v1alpha1.
+func v2alpha1_FormatVolume(ctx context.Context, c *connection, in *volume.FormatVolumeRequest) (*volume.FormatVolumeResponse, error) {
 	out := new(v2alpha1.FormatVolumeResponse)
-	if err := c.pipe.call(ctx, "FormatVolume", &v2alpha1.FormatVolumeRequest{VolumeId: in.VolumeID}, out); err != nil {
+	if err := c.call(ctx, "FormatVolume", &v2alpha1.FormatVolumeRequest{VolumeId: in.VolumeID}, out); err != nil {
 		return nil, err
 	}
 	return &volume.FormatVolumeResponse{}, nil
 }
 
-func (c *volumeV2alpha1) GetClosestVolumeIDFromTargetPath(ctx context.Context, in *volume.GetClosestVolumeIDFromTargetPathRequest) (*volume.GetClosestVolumeIDFromTargetPathResponse, error) {
+// v2alpha1_GetClosestVolumeIDFromTargetPath calls v2alpha1.
+func v2alpha1_GetClosestVolumeIDFromTargetPath(ctx context.Context, c *connection, in *volume.GetClosestVolumeIDFromTargetPathRequest) (*volume.GetClosestVolumeIDFromTargetPathResponse, error) {
 	out := new(v2alpha1.GetClosestVolumeIDFromTargetPathResponse)
-	if err := c.pipe.call(ctx, "GetClosestVolumeIDFromTargetPath", &v2alpha1.GetClosestVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath}, out); err != nil {
+	if err := c.call(ctx, "GetClosestVolumeIDFromTargetPath", &v2alpha1.GetClosestVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath}, out); err != nil {
 		return nil, err
 	}
 	return &volume.GetClosestVolumeIDFromTargetPathResponse{VolumeID: out.VolumeId}, nil
 }
 
-func (c *volumeV2alpha1) GetDiskNumberFromVolumeID(ctx context.Context, in *volume.GetDiskNumberFromVolumeIDRequest) (*volume.GetDiskNumberFromVolumeIDResponse, error) {
+// v2alpha1_GetDiskNumberFromVolumeID calls v2alpha1, v1, v1beta3.
+func v2alpha1_GetDiskNumberFromVolumeID(ctx context.Context, c *connection, in *volume.GetDiskNumberFromVolumeIDRequest) (*volume.GetDiskNumberFromVolumeIDResponse, error) {
 	out := new(v2alpha1.GetDiskNumberFromVolumeIDResponse)
-	if err := c.pipe.call(ctx, "GetDiskNumberFromVolumeID", &v2alpha1.GetDiskNumberFromVolumeIDRequest{VolumeId: in.VolumeID}, out); err != nil {
+	if err := c.call(ctx, "GetDiskNumberFromVolumeID", &v2alpha1.GetDiskNumberFromVolumeIDRequest{VolumeId: in.VolumeID}, out); err != nil {
 		return nil, err
 	}
 	return &volume.GetDiskNumberFromVolumeIDResponse{DiskNumber: out.DiskNumber}, nil
 }
 
-func (c *volumeV2alpha1) GetVolumeIDFromTargetPath(ctx context.Context, in *volume.GetVolumeIDFromTargetPathRequest) (*volume.GetVolumeIDFromTargetPathResponse, error) {
+// v2alpha1_GetVolumeIDFromTargetPath calls v2alpha1, v1, v1beta3.
+func v2alpha1_GetVolumeIDFromTargetPath(ctx context.Context, c *connection, in *volume.GetVolumeIDFromTargetPathRequest) (*volume.GetVolumeIDFromTargetPathResponse, error) {
 	out := new(v2alpha1.GetVolumeIDFromTargetPathResponse)
-	if err := c.pipe.call(ctx, "GetVolumeIDFromTargetPath", &v2alpha1.GetVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath}, out); err != nil {
+	if err := c.call(ctx, "GetVolumeIDFromTargetPath", &v2alpha1.GetVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath}, out); err != nil {
 		return nil, err
 	}
 	return &volume.GetVolumeIDFromTargetPathResponse{VolumeID: out.VolumeId}, nil
 }
 
-func (c *volumeV2alpha1) GetVolumeStats(ctx context.Context, in *volume.GetVolumeStatsRequest) (*volume.GetVolumeStatsResponse, error) {
+// v2alpha1_GetVolumeStats calls v2alpha1, v1, v1beta3.
+func v2alpha1_GetVolumeStats(ctx context.Context, c *connection, in *volume.GetVolumeStatsRequest) (*volume.GetVolumeStatsResponse, error) {
 	out := new(v2alpha1.GetVolumeStatsResponse)
-	if err := c.pipe.call(ctx, "GetVolumeStats", &v2alpha1.GetVolumeStatsRequest{VolumeId: in.VolumeID}, out); err != nil {
+	if err := c.call(ctx, "GetVolumeStats", &v2alpha1.GetVolumeStatsRequest{VolumeId: in.VolumeID}, out); err != nil {
 		return nil, err
 	}
 	return &volume.GetVolumeStatsResponse{TotalBytes: out.TotalBytes, UsedBytes: out.UsedBytes}, nil
 }
 
-func (c *volumeV2alpha1) IsVolumeFormatted(ctx context.Context, in *volume.IsVolumeFormattedRequest) (*volume.IsVolumeFormattedResponse, error) {
+// v2alpha1_IsVolumeFormatted calls v2alpha1, v1, v1beta3, v1beta2, v1beta1, v1alpha1.
+func v2alpha1_IsVolumeFormatted(ctx context.Context, c *connection, in *volume.IsVolumeFormattedRequest) (*volume.IsVolumeFormattedResponse, error) {
 	out := new(v2alpha1.IsVolumeFormattedResponse)
-	if err := c.pipe.call(ctx, "IsVolumeFormatted", &v2alpha1.IsVolumeFormattedRequest{VolumeId: in.VolumeID}, out); err != nil {
+	if err := c.call(ctx, "IsVolumeFormatted", &v2alpha1.IsVolumeFormattedRequest{VolumeId: in.VolumeID}, out); err != nil {
 		return nil, err
 	}
 	return &volume.IsVolumeFormattedResponse{Formatted: out.Formatted}, nil
 }
 
-func (c *volumeV2alpha1) ListVolumesOnDisk(ctx context.Context, in *volume.ListVolumesOnDiskRequest) (*volume.ListVolumesOnDiskResponse, error) {
+// v2alpha1_ListVolumesOnDisk calls v2alpha1, v1, v1beta3.
+func v2alpha1_ListVolumesOnDisk(ctx context.Context, c *connection, in *volume.ListVolumesOnDiskRequest) (*volume.ListVolumesOnDiskResponse, error) {
 	out := new(v2alpha1.ListVolumesOnDiskResponse)
-	if err := c.pipe.call(ctx, "ListVolumesOnDisk", &v2alpha1.ListVolumesOnDiskRequest{DiskNumber: in.DiskNumber, PartitionNumber: in.PartitionNumber}, out); err != nil {
+	if err := c.call(ctx, "ListVolumesOnDisk", &v2alpha1.ListVolumesOnDiskRequest{DiskNumber: in.DiskNumber, PartitionNumber: in.PartitionNumber}, out); err != nil {
 		return nil, err
 	}
 	return &volume.ListVolumesOnDiskResponse{VolumeIDs: out.VolumeIds}, nil
 }
 
-func (c *volumeV2alpha1) MountVolume(ctx context.Context, in *volume.MountVolumeRequest) (*volume.MountVolumeResponse, error) {
+// v2alpha1_MountVolume calls v2alpha1, v1, v1beta3, v1beta2, v1beta1, v1alpha1.
+func v2alpha1_MountVolume(ctx context.Context, c *connection, in *volume.MountVolumeRequest) (*volume.MountVolumeResponse, error) {
 	out := new(v2alpha1.MountVolumeResponse)
-	if err := c.pipe.call(ctx, "MountVolume", &v2alpha1.MountVolumeRequest{VolumeId: in.VolumeID, TargetPath: in.TargetPath}, out); err != nil {
+	if err := c.call(ctx, "MountVolume", &v2alpha1.MountVolumeRequest{VolumeId: in.VolumeID, TargetPath: in.TargetPath}, out); err != nil {
 		return nil, err
 	}
 	return &volume.MountVolumeResponse{}, nil
 }
 
-func (c *volumeV2alpha1) ResizeVolume(ctx context.Context, in *volume.ResizeVolumeRequest) (*volume.ResizeVolumeResponse, error) {
+// v2alpha1_ResizeVolume calls v2alpha1, v1, v1beta3, v1beta2, v1beta1, v1alpha1.
+func v2alpha1_ResizeVolume(ctx context.Context, c *connection, in *volume.ResizeVolumeRequest) (*volume.ResizeVolumeResponse, error) {
 	out := new(v2alpha1.ResizeVolumeResponse)
-	if err := c.pipe.call(ctx, "ResizeVolume", &v2alpha1.ResizeVolumeRequest{VolumeId: in.VolumeID, SizeBytes: in.SizeBytes}, out); err != nil {
+	if err := c.call(ctx, "ResizeVolume", &v2alpha1.ResizeVolumeRequest{VolumeId: in.VolumeID, SizeBytes: in.SizeBytes}, out); err != nil {
 		return nil, err
 	}
 	return &volume.ResizeVolumeResponse{}, nil
 }
 
-func (c *volumeV2alpha1) UnmountVolume(ctx context.Context, in *volume.UnmountVolumeRequest) (*volume.UnmountVolumeResponse, error) {
+// v2alpha1_UnmountVolume calls v2alpha1, v1, v1beta3.
+func v2alpha1_UnmountVolume(ctx context.Context, c *connection, in *volume.UnmountVolumeRequest) (*volume.UnmountVolumeResponse, error) {
 	out := new(v2alpha1.UnmountVolumeResponse)
-	if err := c.pipe.call(ctx, "UnmountVolume", &v2alpha1.UnmountVolumeRequest{VolumeId: in.VolumeID, TargetPath: in.TargetPath}, out); err != nil {
+	if err := c.call(ctx, "UnmountVolume", &v2alpha1.UnmountVolumeRequest{VolumeId: in.VolumeID, TargetPath: in.TargetPath}, out); err != nil {
 		return nil, err
 	}
 	return &volume.UnmountVolumeResponse{}, nil
 }
 
-func (c *volumeV2alpha1) WriteVolumeCache(ctx context.Context, in *volume.WriteVolumeCacheRequest) (*volume.WriteVolumeCacheResponse, error) {
+// v2alpha1_WriteVolumeCache calls v2alpha1, v1, v1beta3, v1beta2.
+func v2alpha1_WriteVolumeCache(ctx context.Context, c *connection, in *volume.WriteVolumeCacheRequest) (*volume.WriteVolumeCacheResponse, error) {
 	out := new(v2alpha1.WriteVolumeCacheResponse)
-	if err := c.pipe.call(ctx, "WriteVolumeCache", &v2alpha1.WriteVolumeCacheRequest{VolumeId: in.VolumeID}, out); err != nil {
-		return nil, err
-	}
-	return &volume.WriteVolumeCacheResponse{}, nil
-}
-
-// volumeV1beta2 calls v1beta2, v1beta1, v1alpha1.
-type volumeV1beta2 struct{ pipe *connection }
-
-var _ volumeSpeaker = (*volumeV1beta2)(nil)
-
-func (c *volumeV1beta2) FormatVolume(ctx context.Context, in *volume.FormatVolumeRequest) (*volume.FormatVolumeResponse, error) {
-	out := new(v1beta2.FormatVolumeResponse)
-	if err := c.pipe.call(ctx, "FormatVolume", &v1beta2.FormatVolumeRequest{VolumeId: in.VolumeID}, out); err != nil {
-		return nil, err
-	}
-	return &volume.FormatVolumeResponse{}, nil
-}
-
-func (c *volumeV1beta2) GetClosestVolumeIDFromTargetPath(context.Context, *volume.GetClosestVolumeIDFromTargetPathRequest) (*volume.GetClosestVolumeIDFromTargetPathResponse, error) {
-	return nil, c.pipe.lacks("GetClosestVolumeIDFromTargetPath")
-}
-
-func (c *volumeV1beta2) IsVolumeFormatted(ctx context.Context, in *volume.IsVolumeFormattedRequest) (*volume.IsVolumeFormattedResponse, error) {
-	out := new(v1beta2.IsVolumeFormattedResponse)
-	if err := c.pipe.call(ctx, "IsVolumeFormatted", &v1beta2.IsVolumeFormattedRequest{VolumeId: in.VolumeID}, out); err != nil {
-		return nil, err
-	}
-	return &volume.IsVolumeFormattedResponse{Formatted: out.Formatted}, nil
-}
-
-func (c *volumeV1beta2) MountVolume(ctx context.Context, in *volume.MountVolumeRequest) (*volume.MountVolumeResponse, error) {
-	out := new(v1beta2.MountVolumeResponse)
-	if err := c.pipe.call(ctx, "MountVolume", &v1beta2.MountVolumeRequest{VolumeId: in.VolumeID, Path: in.TargetPath}, out); err != nil {
-		return nil, err
-	}
-	return &volume.MountVolumeResponse{}, nil
-}
-
-func (c *volumeV1beta2) ResizeVolume(ctx context.Context, in *volume.ResizeVolumeRequest) (*volume.ResizeVolumeResponse, error) {
-	out := new(v1beta2.ResizeVolumeResponse)
-	if err := c.pipe.call(ctx, "ResizeVolume", &v1beta2.ResizeVolumeRequest{VolumeId: in.VolumeID, Size: in.SizeBytes}, out); err != nil {
-		return nil, err
-	}
-	return &volume.ResizeVolumeResponse{}, nil
-}
-
-func (c *volumeV1beta2) WriteVolumeCache(ctx context.Context, in *volume.WriteVolumeCacheRequest) (*volume.WriteVolumeCacheResponse, error) {
-	out := new(v1beta2.WriteVolumeCacheResponse)
-	if err := c.pipe.call(ctx, "WriteVolumeCache", &v1beta2.WriteVolumeCacheRequest{VolumeId: in.VolumeID}, out); err != nil {
+	if err := c.call(ctx, "WriteVolumeCache", &v2alpha1.WriteVolumeCacheRequest{VolumeId: in.VolumeID}, out); err != nil {
 		return nil, err
 	}
 	return &volume.WriteVolumeCacheResponse{}, nil

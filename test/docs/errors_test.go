@@ -23,7 +23,7 @@ var answering = []string{
 // unseen are messages that no pipe returns, and why.
 var unseen = map[string]string{
 	"path: …, …":                                              "the second part is that of winpath.OwnDenied, which the page has",
-	"this HostAPI has no method ClearDisk":                    "for a driver in process with a HostAPI of its own",
+	"this HostAPI has no method …":                            "for a driver in process with a HostAPI of its own",
 	"the HostAPI returned no result":                          "the same",
 	"smb service: the filesystem service is nil":              "for the author of a driver in process, at its first run",
 	"… service: the HostAPI is nil":                           "the same",

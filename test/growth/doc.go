@@ -1,7 +1,7 @@
 // Package growth tests that the steps in docs/adding-a-version.md are sufficient to
 // extend the API. The test follows the page on a copy of the project: it applies the
 // page's blocks, runs the generator, and runs the tests that guard the API. Then it
-// calls the new method of the new version through a pipe.
+// uses the new method and the new fields through pipes.
 //
 // The test applies two kinds of blocks:
 //

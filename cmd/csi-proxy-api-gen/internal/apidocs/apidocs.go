@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
-	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/rows"
 )
 
 // Page is the overview, relative to the root of the repository.
@@ -45,10 +44,6 @@ means. For Go drivers there are ` + "`client/api/<group>/<version>`" + ` with th
 ` + "`client/groups/<group>/<version>`" + ` with the client, and ` + "`pkg/<group>`" + ` without a version. The gRPC
 service of disk v1 is ` + "`v1.Disk`" + `. An absent field is 0, false or empty.
 
-Messages contain field numbers, not names. Versions that are listed as wire-identical
-below have the same encoding of every method that they share, and the same code serves
-them.
-
 `)
 	for _, g := range set.Groups {
 		fmt.Fprintf(&b, "## %s\n\n", g.Name)
@@ -69,9 +64,6 @@ them.
 			b.WriteByte('\n')
 		}
 		b.WriteByte('\n')
-		for _, f := range families(g) {
-			fmt.Fprintf(&b, "Wire-identical: %s.\n\n", strings.Join(f, ", "))
-		}
 	}
 	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
 }
@@ -88,19 +80,4 @@ func methodsOf(g *apis.Group) []protoreflect.Name {
 		}
 	}
 	return names
-}
-
-// families returns the lists of wire-identical versions of a group, oldest first. Each
-// list has at least two versions.
-func families(g *apis.Group) [][]string {
-	var all [][]string
-	for _, f := range rows.Published() {
-		if f.Group == g.Name && len(f.Versions) > 1 {
-			names := slices.Clone(f.Versions)
-			slices.Reverse(names)
-			all = append(all, names)
-		}
-	}
-	slices.Reverse(all)
-	return all
 }

@@ -1,26 +1,28 @@
 // Package remote generates most of package pkg/remote: for each group a client that
-// implements the group's Service, and for each family of its versions a type that calls
-// the methods of these versions.
+// implements the group's Service.
 //
-// It is the reverse of internal/wire, and uses the same descriptors, families, names and
-// exceptions (package rows). It fails for a request field that a family does not have,
-// and for a response field that pkg does not have.
+// It is the reverse of internal/wire, and uses the same descriptors, names and exceptions
+// (package rows). A method of the Service has a function for each form of its messages,
+// named after the newest version with this form, as in v1_PartitionDisk, and the client
+// calls the function for the version that is used. It fails for a response field that pkg
+// does not have.
 //
-// # Methods
+// # What a version does not have
 //
-// The newest family of a group must have every method of the Service, generated or
-// hand-written. An older family may lack newer methods; the client then returns an
-// error. To detect methods that a family has under another name, the generator fails if
-// a method of the API is never called. If a single version lacks a method of its family,
-// nothing is needed: the client checks the methods of the version before it calls one.
+// The newest version of a group must have every method of the Service, generated or
+// hand-written. If an older version lacks it, or a field of the request that is set, the
+// client returns an error; a field that its response lacks is zero. To detect methods that
+// a version has under another name, the generator fails if a method of a version is never
+// called.
 //
 // # Hand-written methods
 //
-// The generator skips methods that are defined in another file of the package, and
-// prints them. They belong to the type of a family, which is named after its newest
-// version, as in diskV1beta2.PartitionDisk, or to the client itself, as in
-// Filesystem.PathValid, which no version has. A hand-written method contains the name of
-// the method of the API that it calls as a string literal.
+// The generator skips functions that are defined in another file of the package, and
+// prints them. A function v1beta2_PartitionDisk serves v1beta2, and older versions if the
+// method of the API that it calls has the same messages there; the function contains its
+// name as a string literal. Fields of the request that it does not read are those that the
+// version does not have. A method of the client itself, like Filesystem.PathValid,
+// serves all versions.
 package remote
 
 import (
@@ -33,6 +35,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -72,7 +75,7 @@ type client struct {
 	Service  string   // "Disk"
 	Versions []version
 	Methods  []method // methods of Service that are not hand-written
-	Families []family
+	Needed   string   // declarations
 }
 
 // version is a version that the client can call.
@@ -82,27 +85,25 @@ type version struct {
 
 // method is a method of Service.
 type method struct {
-	Name    string
-	In, Out string // structs of Package
+	rows.Method
+	Calls []*call
+	All   bool // one call serves all versions
 }
 
-// family is the type that calls the versions of a family, with the messages of its newest
-// version.
-type family struct {
-	Type     string // "diskV1"
-	Version  string // "v1"
-	Versions []string
-	Methods  []call
-	Needed   string
-}
-
-// call is a method of a family. ToRequest and FromResponse are composite literals. RPC is
-// empty if the family lacks the method.
+// call is the function that calls a method in some versions. ToRequest and FromResponse
+// are composite literals.
 type call struct {
-	method
+	Version                 string   // "v1", the newest
+	Versions                []string // newest first
+	Hand                    bool
 	RPC                     string
 	Answer                  string // message
 	ToRequest, FromResponse string
+	Absent                  []rows.Absent // fields of the request
+
+	shape    string // of the methods that it calls
+	rpc      rows.RPC
+	versions []*apis.Version
 }
 
 // Generate returns <Dir>/<group>_calls.go for each group.
@@ -136,90 +137,60 @@ func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
 
 // client returns the client of a group, and the list of its hand-written methods.
 func (c *Config) client(set *apis.Set, g *apis.Group, byHand map[string]handMethod) (text []byte, left []string, err error) {
-	out := client{Type: rows.GoName(g.Service), Group: g.Name, Service: g.Service}
-	hand := func(name string, what any) bool {
-		m, ok := byHand[name]
-		if ok {
-			left = append(left, fmt.Sprintf("%s: %s is hand-written (%s)", path.Join(c.Dir, m.file), name, what))
-		}
-		return ok
+	conv, err := c.Rows.Converter(set, g, "method")
+	if err != nil {
+		return nil, nil, err
 	}
-	// Newest first, in the order of the table of families.
-	for _, v := range slices.Backward(g.Versions) {
-		out.Versions = append(out.Versions, version{v.Name, v.ImportPath})
-	}
+	out := client{Type: rows.GoName(g.Service), Package: conv.Package(), Import: conv.Import(), Group: g.Name, Service: g.Service}
 	var problems []error
-	for _, f := range c.Rows.Families {
-		if f.Group != g.Name {
+	uncalled := map[*apis.Version]map[string]bool{}
+	for _, v := range slices.Backward(g.Versions) { // newest first
+		out.Versions = append(out.Versions, version{v.Name, v.ImportPath})
+		uncalled[v] = map[string]bool{}
+		for _, rpc := range conv.RPCs(v) {
+			uncalled[v][rpc.Name] = !c.Rows.WithoutCounterpart(v, rpc.Name)
+		}
+	}
+	note := func(name string, m handMethod, of any) {
+		left = append(left, fmt.Sprintf("%s: %s is hand-written (%s)", path.Join(c.Dir, m.file), name, of))
+	}
+	for _, m := range conv.Methods() {
+		calls := c.calls(conv, g, m, byHand, uncalled)
+		if hand, ok := byHand[out.Type+"."+m.Name]; ok {
+			note(out.Type+"."+m.Name, hand, g.Name)
 			continue
 		}
-		head := slices.IndexFunc(g.Versions, func(v *apis.Version) bool { return v.Name == f.Versions[0] })
-		if head < 0 {
-			continue // package rows reports it
+		newest := g.Versions[len(g.Versions)-1]
+		if len(calls) == 0 || calls[0].Version != newest.Name {
+			problems = append(problems, fmt.Errorf("%s, the newest version, has no method for %s.Service.%s: add it to the version, or write %s_%s or %s.%s by hand in %s",
+				newest, out.Package, m.Name, newest.Name, m.Name, out.Type, m.Name, c.Dir))
+			continue
 		}
-		v := g.Versions[head]
-		conv, err := c.Rows.Converter(set, v, "method")
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(out.Families) == 0 {
-			out.Package, out.Import = conv.Package(), conv.Import()
-			for _, m := range conv.Methods() {
-				if !hand(out.Type+"."+m.Name, g.Name) {
-					out.Methods = append(out.Methods, method{m.Name, m.Request, m.Response})
-				}
-			}
-		}
-		w := family{Type: g.Name + strings.ToUpper(v.Name[:1]) + v.Name[1:], Version: v.Name, Versions: f.Versions}
-		called := map[string]bool{}
-		for _, m := range conv.Methods() {
-			own := w.Type + "." + m.Name
-			if _, ok := byHand[out.Type+"."+m.Name]; ok {
-				if m.RPC != nil {
-					called[string(m.RPC.Desc.Name())] = true
-				}
+		for i, k := range calls {
+			if k.Hand {
+				hand := byHand[k.Version+"_"+m.Name]
+				note(k.Version+"_"+m.Name, hand, g.Name+" "+strings.Join(k.Versions, ", "))
+				k.Absent = conv.Unused(m, hand.fields)
 				continue
 			}
-			if hand(own, v) {
-				for _, text := range byHand[own].texts {
-					called[text] = true
-				}
-				continue
-			}
-			k := call{method: method{m.Name, m.Request, m.Response}}
-			switch {
-			case m.RPC != nil:
-				k.RPC, k.Answer = string(m.RPC.Desc.Name()), m.RPC.Output.GoIdent.GoName
-				k.ToRequest = conv.ToMessage(m.RPC.Input, m.Request, "in")
-				k.FromResponse = conv.FromMessage(m.RPC.Output, m.Response, "out")
-				called[k.RPC] = true
-			case len(out.Families) == 0:
-				problems = append(problems, fmt.Errorf("%s, the newest version, has no method for %s.Service.%s: add it to the version, or write %s or %s.%s by hand in %s",
-					v, out.Package, m.Name, own, out.Type, m.Name, c.Dir))
-			}
-			w.Methods = append(w.Methods, k)
+			k.RPC, k.Answer = k.rpc.Name, k.rpc.Answer()
+			k.ToRequest, k.FromResponse, k.Absent = conv.Convert(k.rpc, m, k.versions, i == 0)
 		}
-		for _, rpc := range conv.RPCs() {
-			if !called[rpc] {
-				problems = append(problems, fmt.Errorf("%s has a method %s that is never called: write the method of %s that calls it by hand in %s", v, rpc, w.Type, c.Dir))
-			}
-		}
-		problems = append(problems, conv.Err())
-		needed, imports := conv.Needed()
-		w.Needed = needed
-		for _, i := range imports {
-			if !slices.Contains(out.Imports, i) {
-				out.Imports = append(out.Imports, i)
-			}
-		}
-		out.Families = append(out.Families, w)
+		out.Methods = append(out.Methods, method{m, calls, len(calls) == 1 && len(calls[0].Versions) == len(g.Versions) && len(calls[0].Absent) == 0})
 	}
-	if len(out.Families) == 0 {
-		problems = append(problems, fmt.Errorf("group %s: no family of versions", g.Name))
+	for _, v := range slices.Backward(g.Versions) {
+		for _, rpc := range slices.Sorted(maps.Keys(uncalled[v])) {
+			if uncalled[v][rpc] {
+				problems = append(problems, fmt.Errorf("%s has a method %s that is never called: write %s_METHOD, which calls it for that method of %s.Service, by hand in %s, or add an exception with its reason",
+					v, rpc, v.Name, out.Package, c.Dir))
+			}
+		}
 	}
+	problems = append(problems, conv.Err())
 	if err := errors.Join(problems...); err != nil {
 		return nil, nil, err
 	}
+	out.Needed, out.Imports = conv.Needed()
 
 	var b bytes.Buffer
 	if err := callsTemplate.Execute(&b, out); err != nil {
@@ -231,13 +202,62 @@ func (c *Config) client(set *apis.Set, g *apis.Group, byHand map[string]handMeth
 	return text, left, nil
 }
 
-// handMethod is a hand-written method.
-type handMethod struct {
-	file  string
-	texts []string // its string literals, which include the method of the API that it calls
+// calls returns the functions for a method of Service, that of the newest version first. It
+// marks the methods of the versions that they call.
+func (c *Config) calls(conv *rows.Converter, g *apis.Group, m rows.Method, byHand map[string]handMethod, uncalled map[*apis.Version]map[string]bool) (all []*call) {
+	for _, v := range slices.Backward(g.Versions) {
+		rpcs := conv.RPCs(v)
+		// named are the methods whose names a hand-written function contains.
+		named := func(hand handMethod) (shape string) {
+			for _, rpc := range rpcs {
+				if slices.Contains(hand.texts, rpc.Name) {
+					shape += rpc.Name + rpc.Shape
+				}
+			}
+			return shape
+		}
+		var last *call
+		if len(all) > 0 {
+			last = all[len(all)-1]
+		}
+		var next *call
+		hand, byOwn := byHand[v.Name+"_"+m.Name]
+		switch {
+		case byOwn:
+			next = &call{Hand: true, shape: named(hand)}
+		case last != nil && last.Hand && named(byHand[last.Version+"_"+m.Name]) == last.shape:
+			hand, next = byHand[last.Version+"_"+m.Name], last
+		default:
+			i := slices.IndexFunc(rpcs, func(rpc rows.RPC) bool { return rows.GoName(rpc.Name) == m.Name })
+			if i < 0 {
+				continue
+			}
+			next = &call{rpc: rpcs[i], shape: rpcs[i].Shape}
+			if last != nil && !last.Hand && last.shape == next.shape {
+				next = last
+			}
+			uncalled[v][rpcs[i].Name] = false
+		}
+		for _, text := range hand.texts {
+			delete(uncalled[v], text)
+		}
+		if next != last {
+			next.Version = v.Name
+			all = append(all, next)
+		}
+		next.Versions, next.versions = append(next.Versions, v.Name), append(next.versions, v)
+	}
+	return all
 }
 
-// handWritten returns the hand-written methods by "Type.Method".
+// handMethod is a hand-written method.
+type handMethod struct {
+	file   string
+	texts  []string // its string literals, which include the method of the API that it calls
+	fields []string // that it reads from the request, the variable in
+}
+
+// handWritten returns the hand-written functions by name, and methods by "Type.Method".
 func handWritten(dir string) (map[string]handMethod, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -257,16 +277,20 @@ func handWritten(dir string) (map[string]handMethod, error) {
 		}
 		for _, decl := range f.Decls {
 			fn, ok := decl.(*ast.FuncDecl)
-			if !ok || fn.Recv == nil {
+			if !ok {
 				continue
 			}
-			receiver := fn.Recv.List[0].Type
-			if p, ok := receiver.(*ast.StarExpr); ok {
-				receiver = p.X
+			name := fn.Name.Name
+			if fn.Recv != nil {
+				receiver := fn.Recv.List[0].Type
+				if p, ok := receiver.(*ast.StarExpr); ok {
+					receiver = p.X
+				}
+				if t, ok := receiver.(*ast.Ident); ok {
+					name = t.Name + "." + name
+				}
 			}
-			if t, ok := receiver.(*ast.Ident); ok {
-				hand[t.Name+"."+fn.Name.Name] = handMethod{e.Name(), textsIn(fn)}
-			}
+			hand[name] = handMethod{e.Name(), textsIn(fn), fieldsIn(fn)}
 		}
 	}
 	return hand, nil
@@ -284,4 +308,18 @@ func textsIn(fn *ast.FuncDecl) []string {
 		return true
 	})
 	return texts
+}
+
+// fieldsIn returns the fields of the variable in that a function uses.
+func fieldsIn(fn *ast.FuncDecl) []string {
+	var fields []string
+	ast.Inspect(fn, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "in" {
+				fields = append(fields, sel.Sel.Name)
+			}
+		}
+		return true
+	})
+	return fields
 }

@@ -95,7 +95,7 @@ func TestRepositoryClientsAreUpToDate(t *testing.T) {
 	for _, want := range []string{
 		"pkg/remote/filesystem.go: Filesystem.PathValid is hand-written (filesystem)\n",
 		"pkg/remote/disk.go: Disk.SetDiskReadOnly is hand-written (disk)\n",
-		"pkg/remote/disk.go: diskV1beta2.PartitionDisk is hand-written (disk/v1beta2)\n",
+		"pkg/remote/disk.go: v1beta2_PartitionDisk is hand-written (disk v1beta2, v1beta1, v1alpha1)\n",
 	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("printed %q, want %q in it", log, want)
@@ -104,38 +104,93 @@ func TestRepositoryClientsAreUpToDate(t *testing.T) {
 }
 
 // newest is the newest version of a group in this repository.
-func newest(group string) string {
-	families := rows.Published()
-	return families[slices.IndexFunc(families, func(f rows.Family) bool { return f.Group == group })].Versions[0]
+func newest(t *testing.T, group string) string {
+	t.Helper()
+	set, err := apis.Load(filepath.Join(repository, "client", "api"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := ""
+	for _, v := range set.Versions() {
+		if v.Group.Name == group {
+			name = v.Name // oldest first
+		}
+	}
+	return name
 }
 
-// A new version of a family is tried first, with its own messages.
-func TestNewVersionIsTriedFirst(t *testing.T) {
-	now := newest("disk")
+// newVersion adds version v99 of the disk group to the copy: the newest one, after edits.
+func newVersion(t *testing.T, c *remote.Config, edits ...string) {
+	t.Helper()
+	now := newest(t, "disk")
 	proto, err := os.ReadFile(filepath.Join(repository, "client/api/disk", now, "api.proto"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, _, err := generate(t, nil, func(c *remote.Config) {
-		dir := filepath.Join(c.Rows.Root, "client/api/disk/v99")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
+	dir := filepath.Join(c.Rows.Root, "client/api/disk/v99")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer(append(edits, "package "+now+";", "package v99;", "disk/"+now, "disk/v99")...).Replace(string(proto))
+	if err := os.WriteFile(filepath.Join(dir, "api.proto"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantIn(t *testing.T, text string, all ...string) {
+	t.Helper()
+	for _, want := range all {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
 		}
-		text := strings.NewReplacer("package "+now+";", "package v99;", "disk/"+now, "disk/v99").Replace(string(proto))
-		if err := os.WriteFile(filepath.Join(dir, "api.proto"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		c.Rows.Families = rows.Published()
-		c.Rows.Families[0].Versions = append([]string{"v99"}, c.Rows.Families[0].Versions...)
-	})
+	}
+}
+
+// A new version is tried first, with its own messages, which older versions with the same
+// messages share.
+func TestNewVersionIsTriedFirst(t *testing.T) {
+	now := newest(t, "disk")
+	files, _, err := generate(t, nil, func(c *remote.Config) { newVersion(t, c) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantIn(t, string(files["pkg/remote/disk_calls.go"]), `{"v99", &v99.Disk_ServiceDesc},`+"\n\t\t"+`{"`+now+`", &`+now+`.`,
+		`case "v99", "`+now+`"`, "return v99_PartitionDisk(ctx, c.pipe, in)", "&v99.PartitionDiskRequest{")
+}
+
+// A request with a field that the version does not have is refused, also by methods that are
+// written by hand, unless they use the field. A field that a response lacks is zero.
+func TestFieldsOfNewVersion(t *testing.T) {
+	files, _, err := generate(t, map[string][2]string{"pkg/disk/types.go": {
+		"type PartitionDiskRequest struct {", "type PartitionDiskRequest struct {\n\tKeep *DiskIDs\n\tStyle string\n"}},
+		func(c *remote.Config) {
+			newVersion(t, c, "message PartitionDiskRequest {", "message PartitionDiskRequest {\n  DiskIDs keep = 70;\n  string style = 71;")
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(files["pkg/remote/disk_calls.go"])
-	for _, want := range []string{`{"v99", &v99.Disk_ServiceDesc},` + "\n\t\t" + `{"` + now + `", &` + now + `.`, `case "v99", "` + now + `", `, "type diskV99 struct", "&v99.PartitionDiskRequest{"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in:\n%s", want, text)
-		}
+	absent := "\t\tif in.Keep != nil {\n\t\t\treturn nil, c.pipe.lacksField(\"PartitionDisk\", \"Keep\")\n\t\t}\n" +
+		"\t\tif in.Style != \"\" {\n\t\t\treturn nil, c.pipe.lacksField(\"PartitionDisk\", \"Style\")\n\t\t}\n"
+	wantIn(t, text, "case \"v99\":\n\t\treturn v99_PartitionDisk(ctx, c.pipe, in)\n", absent+"\t\treturn v1_PartitionDisk(", absent+"\t\treturn v1beta2_PartitionDisk(")
+
+	_, _, err = generate(t, map[string][2]string{"pkg/iscsi/types.go": {"type TargetPortal struct {", "type TargetPortal struct {\n\tTag uint32"}},
+		func(c *remote.Config) {
+			dir := filepath.Join(c.Rows.Root, "client/api/iscsi/v99")
+			proto, err := os.ReadFile(filepath.Join(repository, "client/api/iscsi", newest(t, "iscsi"), "api.proto"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			text := strings.NewReplacer("package "+newest(t, "iscsi")+";", "package v99;", "iscsi/"+newest(t, "iscsi"), "iscsi/v99", "message TargetPortal {", "message TargetPortal {\n  uint32 tag = 70;").Replace(string(proto))
+			if err := os.WriteFile(filepath.Join(dir, "api.proto"), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
+	if err == nil || !strings.Contains(err.Error(), "has no field for TargetPortal.Tag, which a caller may set: write the method by hand") {
+		t.Errorf("a new field of a message in a request: error %v, want one that asks for a method by hand", err)
 	}
 }
 
@@ -145,7 +200,7 @@ func TestRefusals(t *testing.T) {
 		volumeTypes = "pkg/volume/types.go"
 		iscsiTypes  = "pkg/iscsi/types.go"
 	)
-	disk, filesystem, volume := newest("disk"), newest("filesystem"), newest("volume")
+	disk, filesystem, volume := newest(t, "disk"), newest(t, "filesystem"), newest(t, "volume")
 	diskProto := "client/api/disk/" + disk + "/api.proto"
 	for _, c := range []struct {
 		about  string
@@ -170,27 +225,27 @@ func TestRefusals(t *testing.T) {
 			[]string{"enum value MUTUAL_CHAP is 2, but iscsi.MUTUAL_CHAP is 3"}},
 		{"a method that the version does not have",
 			map[string][2]string{diskTypes: {"type Interface interface {", "type Interface interface {\n\tErase(context.Context, *RescanRequest) (*RescanResponse, error)"}}, nil,
-			[]string{"disk/" + disk + ", the newest version, has no method for disk.Service.Erase: add it to the version, or write diskV" + disk[1:] + ".Erase or Disk.Erase by hand in pkg/remote"}},
+			[]string{"disk/" + disk + ", the newest version, has no method for disk.Service.Erase: add it to the version, or write " + disk + "_Erase or Disk.Erase by hand in pkg/remote"}},
 		{"a method that was renamed in the version",
 			map[string][2]string{diskProto: {"rpc Rescan(", "rpc ScanAgain("}}, nil,
 			[]string{"disk/" + disk + ", the newest version, has no method for disk.Service.Rescan", "disk/" + disk + " has a method ScanAgain that is never called"}},
 		{"a method that was written by hand and no longer is",
 			map[string][2]string{"pkg/remote/filesystem.go": {") PathValid(", ") PathIsValid("}}, nil,
 			[]string{"filesystem/" + filesystem + ", the newest version, has no method for filesystem.Service.PathValid: add it"}},
-		{"a method of an older family whose types changed",
-			map[string][2]string{"pkg/remote/disk.go": {") PartitionDisk(", ") PartitionTheDisk("}}, nil,
+		{"a method of an older version whose types changed",
+			map[string][2]string{"pkg/remote/disk.go": {"v1beta2_PartitionDisk(", "v1beta2_PartitionTheDisk("}}, nil,
 			[]string{"disk/v1beta2: field PartitionDiskRequest.diskID"}},
-		{"a method that an older family has under another name",
-			map[string][2]string{"pkg/remote/filesystem.go": {") CreateSymlink(", ") MakeSymlink("}}, nil,
-			[]string{"filesystem/v1beta1 has a method LinkPath that is never called: write the method of filesystemV1beta1 that calls it by hand in pkg/remote"}},
+		{"a method that an older version has under another name",
+			map[string][2]string{"pkg/remote/filesystem.go": {"v1beta1_CreateSymlink(", "v1beta1_MakeSymlink("}}, nil,
+			[]string{"filesystem/v1beta1 has a method LinkPath that is never called: write v1beta1_METHOD, which calls it", "filesystem/v1alpha1 has a method LinkPath that is never called"}},
 		{"a method by hand that calls another one",
 			map[string][2]string{"pkg/remote/filesystem.go": {`"LinkPath"`, `"LinkPaths"`}}, nil,
 			[]string{"filesystem/v1beta1 has a method LinkPath that is never called"}},
-		{"a group without a family",
+		{"a method that corresponds to none, without an exception",
 			nil, func(c *remote.Config) {
-				c.Rows.Families = slices.DeleteFunc(rows.Published(), func(f rows.Family) bool { return f.Group == "smb" })
+				c.Rows.Exceptions = slices.DeleteFunc(rows.PublishedExceptions(), func(e rows.Exception) bool { return e.Field == "" })
 			},
-			[]string{"group smb: no family of versions"}},
+			[]string{"disk/v1alpha1 has a method GetDiskNumberByName that is never called"}},
 		{"a directory that does not exist",
 			nil, func(c *remote.Config) { c.Dir = "pkg/far" },
 			[]string{"pkg/far"}},

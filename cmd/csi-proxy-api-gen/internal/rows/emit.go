@@ -24,6 +24,11 @@ type emitter struct {
 
 	thing    string          // what the user must write by hand if it cannot be generated
 	versions []*apis.Version // versions of the current row; exceptions must apply to all of them
+	complete bool            // the row has the newest messages, which must have all fields
+
+	// absent is called with each field that a message of an older version lacks, and its
+	// struct. It is nil in rows, where such a field is zero.
+	absent func(of string, f goField)
 
 	helpers map[string]string // conversions of nested messages, by function name
 	types   map[string]string // type in pkg of each of these conversions
@@ -135,7 +140,7 @@ func quoted(names []string) string {
 
 // row returns the function of a row.
 func (e *emitter) row(r *row) string {
-	e.versions = nil
+	e.versions, e.complete = nil, r.complete
 	for _, m := range r.methods {
 		e.versions = append(e.versions, m.version)
 	}
@@ -207,8 +212,14 @@ func (e *emitter) literal(v *apis.Version, m *protogen.Message, goType string, d
 		}
 	}
 	for _, f := range e.pkg.structs[goType] {
-		if !placed[f.name] && !e.dropped(m.Desc.Name(), f.name) {
-			e.fail("%s: message %s has no field for %s.%s.%s; %s", v, m.Desc.Name(), e.pkg.name, goType, f.name, e.remedy())
+		switch {
+		case placed[f.name]:
+		case e.complete:
+			if !e.dropped(m.Desc.Name(), f.name) {
+				e.fail("%s: message %s has no field for %s.%s.%s; %s", v, m.Desc.Name(), e.pkg.name, goType, f.name, e.remedy())
+			}
+		case e.absent != nil:
+			e.absent(goType, f)
 		}
 	}
 

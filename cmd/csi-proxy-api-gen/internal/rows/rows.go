@@ -13,8 +13,13 @@
 // Fields are matched by name, in the spelling of pkg (Id is ID), and must have equal
 // types. An enum is converted by number, after the generator has compared its numbers
 // with the constants of the package; the generated code makes the compiler check that,
-// too. A field without a match on the other side is an error, in both directions,
-// unless the table of exceptions has an entry with a reason.
+// too.
+//
+// Versions grow by fields, so an older message may lack a field of pkg: in a request it
+// is zero, and in a response it is left out. A field of a message always needs its field
+// in pkg, and the newest version that has a method needs all fields, which finds
+// misspelled ones. The table of exceptions has what differs otherwise, each with its
+// reason.
 //
 // # Hand-written rows
 //
@@ -53,8 +58,6 @@ type Config struct {
 	Pkg       string // directory of the packages of the groups, likewise
 	PkgImport string // import path of Pkg
 
-	Families   []Family
-	Retired    []Retired
 	Exceptions []Exception
 
 	// Log receives the list of hand-written rows.
@@ -68,8 +71,6 @@ func New(root string, log io.Writer) *Config {
 		Wire:       "internal/wire",
 		Pkg:        "pkg",
 		PkgImport:  "github.com/kubernetes-csi/csi-proxy/v2/pkg",
-		Families:   Published(),
-		Retired:    PublishedRetired(),
 		Exceptions: PublishedExceptions(),
 		Log:        log,
 	}
@@ -86,7 +87,6 @@ type generator struct {
 	rows    []*row // in the order of groups, then by method, then newest first
 
 	usedExceptions map[int]map[string]bool // versions for which the exception was needed
-	usedRetired    map[int]bool
 	problems       []error
 }
 
@@ -98,6 +98,7 @@ type row struct {
 	versions []string // oldest first
 	hand     bool
 	newest   *method // whose messages the row uses
+	complete bool    // no newer version has the method, so no field may be missing
 }
 
 // function returns the name of the row's function.
@@ -110,7 +111,6 @@ func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
 		set:            set,
 		methods:        map[*apis.Version]map[string]*method{},
 		usedExceptions: map[int]map[string]bool{},
-		usedRetired:    map[int]bool{},
 	}
 	var err error
 	if g.files, err = goFiles(set); err != nil {
@@ -125,7 +125,6 @@ func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
 		}
 	}
 
-	g.checkFamilies()
 	g.findRows()
 	out := map[string][]byte{}
 	for _, group := range set.Groups {
@@ -160,9 +159,9 @@ func (g *generator) fail(format string, args ...any) {
 }
 
 // exception returns the exception for a field of a message, or nil.
-func (g *generator) exception(v *apis.Version, message protoreflect.Name, field string) *Exception {
-	for i := range g.Exceptions {
-		e := &g.Exceptions[i]
+func (c *Config) exception(v *apis.Version, message protoreflect.Name, field string) *Exception {
+	for i := range c.Exceptions {
+		e := &c.Exceptions[i]
 		if e.Group == v.Group.Name && slices.Contains(e.Versions, v.Name) && e.Message == string(message) && e.Field == field {
 			return e
 		}
@@ -180,91 +179,6 @@ func (g *generator) use(e *Exception, v *apis.Version) {
 			g.usedExceptions[i][v.Name] = true
 		}
 	}
-}
-
-// checkFamilies compares the table of families with the descriptors.
-func (g *generator) checkFamilies() {
-	family := map[*apis.Version]*Family{}
-	heads := []*apis.Version{}
-	for i := range g.Families {
-		f := &g.Families[i]
-		var members []*apis.Version
-		for _, name := range f.Versions {
-			v := g.version(f.Group, name)
-			switch {
-			case v == nil:
-				g.fail("families: %s/%s does not exist", f.Group, name)
-				continue
-			case family[v] != nil:
-				g.fail("families: %s is in two families", v)
-				continue
-			case len(members) > 0 && members[len(members)-1].Version.Compare(v.Version) <= 0:
-				g.fail("families: %s is listed before %s, which is newer", members[len(members)-1], v)
-			}
-			family[v] = f
-			members = append(members, v)
-		}
-		if len(members) == 0 {
-			continue
-		}
-		heads = append(heads, members[0])
-		for _, v := range members[1:] {
-			for _, problem := range g.notIn(v, members[0], true) {
-				g.fail("families: %s is not a subset of %s: %s", v, members[0], problem)
-			}
-		}
-	}
-	for _, v := range g.set.Versions() {
-		if family[v] != nil {
-			continue
-		}
-		hint := "add a new family to tables.go"
-		for _, h := range heads {
-			if h.Group == v.Group && (len(g.notIn(v, h, false)) == 0 || len(g.notIn(h, v, false)) == 0) {
-				hint = "its messages match the family of " + h.String() + ": if their meaning is the same, add it there in tables.go"
-			}
-		}
-		g.fail("families: %s is in no family; %s", v, hint)
-	}
-	for _, a := range heads {
-		for _, b := range heads {
-			if a != b && a.Group == b.Group && len(g.notIn(a, b, false)) == 0 {
-				g.fail("families: %s and %s are in two families, but all messages of %s match those of %s", a, b, a, b)
-			}
-		}
-	}
-}
-
-// version returns a version by its names, or nil.
-func (g *generator) version(group, name string) *apis.Version {
-	for _, v := range g.set.Versions() {
-		if v.Group.Name == group && v.Name == name {
-			return v
-		}
-	}
-	return nil
-}
-
-// notIn returns the reasons why v is not a subset of w.
-func (g *generator) notIn(v, w *apis.Version, allowRetired bool) []string {
-	var problems []string
-	for _, name := range slices.Sorted(maps.Keys(g.methods[v])) {
-		mine, theirs := g.methods[v][name], g.methods[w][name]
-		switch {
-		case theirs == nil:
-			i := slices.IndexFunc(g.Retired, func(r Retired) bool {
-				return r.Group == v.Group.Name && r.Version == v.Name && r.Method == name
-			})
-			if i < 0 || !allowRetired {
-				problems = append(problems, fmt.Sprintf("%s has no %s", w, name))
-				continue
-			}
-			g.usedRetired[i] = true
-		case mine.shape != theirs.shape:
-			problems = append(problems, fmt.Sprintf("%s is %s there, but %s here", name, theirs.shape, mine.shape))
-		}
-	}
-	return problems
 }
 
 // findRows groups the methods that share a row.
@@ -285,8 +199,9 @@ func (g *generator) findRows() {
 			}
 			return int(classes[b][0].version.Version.Compare(classes[a][0].version.Version))
 		})
-		for _, k := range keys {
+		for i, k := range keys {
 			for _, r := range g.split(group, classes[k]) {
+				r.complete = i == 0 || keys[i-1].name != k.name
 				if other := byFunction[r.function()]; other != nil {
 					g.fail("groups %s and %s both need a row %s, because rows are named by version and method: rename one of the methods",
 						other.group.Name, group.Name, r.function())
@@ -326,18 +241,26 @@ func (g *generator) split(group *apis.Group, methods []*method) []*row {
 	return rows
 }
 
-// checkLeftovers reports unused entries of the tables.
+// WithoutCounterpart reports whether an exception says that no method of the Service
+// corresponds to a method of a version.
+func (c *Config) WithoutCounterpart(v *apis.Version, method string) bool {
+	return c.exception(v, protoreflect.Name(method), "") != nil
+}
+
+// checkLeftovers reports unused exceptions.
 func (g *generator) checkLeftovers() {
+	for v, methods := range g.methods {
+		for name := range methods {
+			if e := g.exception(v, protoreflect.Name(name), ""); e != nil {
+				g.use(e, v)
+			}
+		}
+	}
 	for i, e := range g.Exceptions {
 		for _, v := range e.Versions {
 			if !g.usedExceptions[i][v] {
 				g.fail("exceptions: %s/%s %s.%s is not used", e.Group, v, e.Message, e.Field)
 			}
-		}
-	}
-	for i, r := range g.Retired {
-		if !g.usedRetired[i] {
-			g.fail("retired: %s/%s %s is not used", r.Group, r.Version, r.Method)
 		}
 	}
 }

@@ -33,14 +33,11 @@ const (
 func config(root string) *rows.Config {
 	return &rows.Config{
 		Root: root, Wire: "wire", Pkg: "pkg", PkgImport: tinyImport + "/pkg",
-		Families: []rows.Family{
-			{Group: "shelf", Versions: []string{"v1", "v1beta1"}},
-			{Group: "shelf", Versions: []string{"v1alpha1"}},
-		},
 		Exceptions: []rows.Exception{
 			{Group: "shelf", Versions: []string{"v1beta1"}, Message: "Book", Field: "page_count", As: "Pages", Why: "renamed"},
 			{Group: "shelf", Versions: []string{"v1alpha1"}, Message: "CountRequest", Field: "Quick", Why: "added later"},
 			{Group: "shelf", Versions: []string{"v1alpha1"}, Message: "CountResponse", Field: "error", Why: "never used"},
+			{Group: "shelf", Versions: []string{"v1alpha1"}, Message: "Place", Why: "Put has replaced it"},
 		},
 	}
 }
@@ -213,9 +210,6 @@ func TestRefusals(t *testing.T) {
 	exception := func(e rows.Exception) func(*rows.Config) {
 		return func(c *rows.Config) { e.Group, e.Why = "shelf", "test"; c.Exceptions = append(c.Exceptions, e) }
 	}
-	families := func(f ...rows.Family) func(*rows.Config) {
-		return func(c *rows.Config) { c.Families = f }
-	}
 	for _, c := range []struct {
 		about  string
 		edits  []edit
@@ -228,6 +222,9 @@ func TestRefusals(t *testing.T) {
 		{"a field of a response that pkg does not have",
 			[]edit{{protoV1, "repeated Book lent = 2;", "repeated Book lent = 2; string error = 9;"}}, nil,
 			[]string{"shelf/v1: field ListResponse.error: shelf.ListResponse has no field Error"}},
+		{"a field of pkg that the newest message lacks under its name",
+			[]edit{{shelfTypes, "Notes   map", "Marks   map"}}, nil,
+			[]string{"field ListResponse.notes: shelf.ListResponse has no field Notes", "shelf/v1: message ListResponse has no field for shelf.ListResponse.Marks"}},
 		{"a field of a message inside a message that pkg does not have",
 			[]edit{{protoV1, "string name = 1;", "string name = 1; int64 born = 2;"}, {protoBeta1, "string name = 1;", "string name = 1; int64 born = 2;"}}, nil,
 			[]string{"shelf/v1: field Author.born: shelf.Author has no field Born"}},
@@ -295,51 +292,14 @@ func TestRefusals(t *testing.T) {
 			[]edit{
 				{"client/api/rack/v1/api.proto", "", "syntax = \"proto3\";\n// csi-proxy-api-gen:no-go-package\n\n// Racks.\npackage v1;\n// Rack.\nservice Rack {\n  // Dust dusts.\n  rpc Dust(DustRackRequest) returns (DustRackResponse);\n}\nmessage DustRackRequest {}\nmessage DustRackResponse {}\n"},
 				{"pkg/rack/types.go", "", "package rack\ntype Service interface { Dust(context.Context, *R) (*R, error) }\ntype R struct{}\n"},
-			},
-			func(c *rows.Config) {
-				c.Families = append(c.Families, rows.Family{Group: "rack", Versions: []string{"v1"}})
-			},
+			}, nil,
 			[]string{"groups rack and shelf both need a row v1_Dust"}},
 		{"a group without its package",
-			[]edit{{"client/api/rack/v1/api.proto", "", "syntax = \"proto3\";\n// csi-proxy-api-gen:no-go-package\n\n// Racks.\npackage v1;\n// Rack.\nservice Rack {\n  // Sell sells.\n  rpc Sell(SellRequest) returns (SellResponse);\n}\nmessage SellRequest {}\nmessage SellResponse {}\n"}},
-			func(c *rows.Config) {
-				c.Families = append(c.Families, rows.Family{Group: "rack", Versions: []string{"v1"}})
-			},
+			[]edit{{"client/api/rack/v1/api.proto", "", "syntax = \"proto3\";\n// csi-proxy-api-gen:no-go-package\n\n// Racks.\npackage v1;\n// Rack.\nservice Rack {\n  // Sell sells.\n  rpc Sell(SellRequest) returns (SellResponse);\n}\nmessage SellRequest {}\nmessage SellResponse {}\n"}}, nil,
 			[]string{"group rack: ", "pkg/rack"}},
 		{"a package without a Service",
 			[]edit{{shelfTypes, "type Service interface", "type Other interface"}}, nil,
 			[]string{"no interface named Service with methods"}},
-
-		{"a version in no family",
-			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1"}}),
-			[]string{"families: shelf/v1alpha1 is in no family; add a new family to tables.go"}},
-		{"a version in no family that matches one",
-			nil, families(rows.Family{"shelf", []string{"v1"}}, rows.Family{"shelf", []string{"v1alpha1"}}),
-			[]string{"families: shelf/v1beta1 is in no family; its messages match the family of shelf/v1"}},
-		{"not a subset: other type",
-			[]edit{{protoBeta1, "string book_id = 1;", "uint32 book_id = 1;"}}, nil,
-			[]string{"families: shelf/v1beta1 is not a subset of shelf/v1: Put is {1: BookID string", "{1: BookID uint32"}},
-		{"not a subset: other number",
-			[]edit{{protoBeta1, "string book_id = 1;", "string book_id = 7;"}}, nil,
-			[]string{"7: BookID string"}},
-		{"not a subset: other meaning",
-			[]edit{{protoBeta1, "string book_id = 1;", "string shop_id = 1;"}}, nil,
-			[]string{"1: ShopID string"}},
-		{"not a subset: retired method",
-			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1", "v1alpha1"}}),
-			[]string{"shelf/v1alpha1 is not a subset of shelf/v1: shelf/v1 has no Count", ": List is {1: All bool}"}},
-		{"matching families",
-			nil, families(rows.Family{"shelf", []string{"v1"}}, rows.Family{"shelf", []string{"v1beta1"}}, rows.Family{"shelf", []string{"v1alpha1"}}),
-			[]string{"families: shelf/v1beta1 and shelf/v1 are in two families, but all messages of shelf/v1beta1 match those of shelf/v1"}},
-		{"a version in two families",
-			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1"}}, rows.Family{"shelf", []string{"v1beta1"}}, rows.Family{"shelf", []string{"v1alpha1"}}),
-			[]string{"families: shelf/v1beta1 is in two families"}},
-		{"a family in the wrong order",
-			nil, families(rows.Family{"shelf", []string{"v1beta1", "v1"}}, rows.Family{"shelf", []string{"v1alpha1"}}),
-			[]string{"families: shelf/v1beta1 is listed before shelf/v1, which is newer"}},
-		{"family of a missing version",
-			nil, families(rows.Family{"shelf", []string{"v1", "v1beta1"}}, rows.Family{"shelf", []string{"v1alpha1"}}, rows.Family{"shelf", []string{"v7"}}),
-			[]string{"families: shelf/v7 does not exist"}},
 
 		{"an exception that nothing needs",
 			nil, exception(rows.Exception{Versions: []string{"v1"}, Message: "PutRequest", Field: "colour"}),
@@ -350,9 +310,9 @@ func TestRefusals(t *testing.T) {
 		{"an exception that puts two fields into one",
 			nil, exception(rows.Exception{Versions: []string{"v1"}, Message: "ListResponse", Field: "lent", As: "Books"}),
 			[]string{"shelf/v1: field ListResponse.lent and another field both match shelf.ListResponse.Books"}},
-		{"a retired method that is not",
-			nil, func(c *rows.Config) { c.Retired = []rows.Retired{{"shelf", "v1beta1", "Put", "test"}} },
-			[]string{"retired: shelf/v1beta1 Put is not used"}},
+		{"an exception for a method that the version does not have",
+			nil, exception(rows.Exception{Versions: []string{"v1"}, Message: "Place"}),
+			[]string{"exceptions: shelf/v1 Place. is not used"}},
 	} {
 		t.Run(c.about, func(t *testing.T) {
 			out, err := edited(t, c.edits, c.change)
@@ -372,15 +332,13 @@ func TestRefusals(t *testing.T) {
 }
 
 // A version whose messages match another version is served by existing rows.
-func TestMatchingVersionNeedsOneLine(t *testing.T) {
+func TestMatchingVersionNeedsProtoOnly(t *testing.T) {
 	v1, err := os.ReadFile(filepath.Join(tiny, protoV1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	v2 := strings.Replace(string(v1), "package v1;", "package v2;", 1)
-	out, err := edited(t, []edit{{"client/api/shelf/v2/api.proto", "", v2}}, func(c *rows.Config) {
-		c.Families[0].Versions = []string{"v2", "v1", "v1beta1"}
-	})
+	out, err := edited(t, []edit{{"client/api/shelf/v2/api.proto", "", v2}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,6 +349,39 @@ func TestMatchingVersionNeedsOneLine(t *testing.T) {
 		`unary("List", v1alpha1_List, "v1alpha1"),`,
 		`unary("Place", v1alpha1_Place, "v1alpha1"),`,
 		`unary("Put", v2_Put, "v1beta1", "v1", "v2"),`)
+}
+
+// A new version may have fields in messages, also nested ones, that older versions lack. Each
+// form of a method has a row. In an old request the field is zero, and an old response does
+// not have it.
+func TestFieldsOfNewVersion(t *testing.T) {
+	v1, err := os.ReadFile(filepath.Join(tiny, protoV1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v2 := strings.NewReplacer("package v1;", "package v2;", "bool all = 1;", "bool all = 1; string colour = 2;",
+		"string name = 1;", "string name = 1; int64 born = 2;").Replace(string(v1))
+	out, err := edited(t, []edit{
+		{"client/api/shelf/v2/api.proto", "", v2},
+		{shelfTypes, "ListRequest struct{ All bool }", "ListRequest struct { All bool; Colour string }"},
+		{shelfTypes, "Author struct{ Name string }", "Author struct { Name string; Born int64 }"},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTable(t, out,
+		`unary("List", v2_List, "v2"),`,
+		`unary("List", v1_List, "v1"),`,
+		`unary("List", v1alpha1_List, "v1alpha1"),`,
+		`unary("Put", v2_Put, "v2"),`,
+		`unary("Put", v1_Put, "v1beta1", "v1"),`,
+		`unary("Dust", v2_Dust, "v1alpha1", "v1beta1", "v1", "v2"),`,
+		"out, err := ask(ctx, to, shelf.Service.List, &shelf.ListRequest{All: in.All, Colour: in.Colour})",
+		"out, err := ask(ctx, to, shelf.Service.List, &shelf.ListRequest{All: in.All})",
+		"return &v2.Author{Name: in.Name, Born: in.Born}",
+		"return &v1.Author{Name: in.Name}",
+		"return &shelf.Author{Name: in.Name, Born: in.Born}",
+		"return &shelf.Author{Name: in.Name}")
 }
 
 func TestHandWrittenRowServesOlderVersions(t *testing.T) {
