@@ -2,14 +2,17 @@ package apiserver
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart/common"
 	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/kube"
@@ -48,10 +51,12 @@ func withPolicy() values {
 	}
 }
 
-// TestChart installs the chart as Helm does, asks the policies about each case, upgrades
-// and uninstalls. Then it does the same with the manifests, without Helm.
+// TestChart upgrades what the chart made before it had pools, as Helm does, tries the policies and
+// has the trial judge running pods, puts them in force and asks them about each case, and
+// uninstalls. Then it does the same with the manifests, without Helm.
 func TestChart(t *testing.T) {
-	config := startServers(t)
+	servers, kubectl := startServers(t)
+	config := servers.Config
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -69,26 +74,51 @@ func TestChart(t *testing.T) {
 				t.Errorf("%s: %v", c.Path, err)
 			}
 		}
+		runPods(t, client)
 	})
 	installed := t.Run("install", func(t *testing.T) {
 		install := action.NewInstall(h)
 		install.ReleaseName, install.Namespace, install.WaitStrategy = release, system, kube.HookOnlyStrategy
-		if _, err := install.Run(chart, withPolicy()); err != nil {
+		if _, err := install.Run(before(t), values{}); err != nil {
 			t.Fatal(err)
+		}
+		set, err := client.AppsV1().DaemonSets(system).Get(t.Context(), release, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := withPolicy()
+		given["policy"].(values)["action"] = "Audit"
+		upgrade(t, h, chart, given)
+		after, err := client.AppsV1().DaemonSets(system).Get(t.Context(), release, metav1.GetOptions{})
+		if err != nil || after.UID != set.UID || after.Generation == set.Generation {
+			t.Errorf("the upgrade made of DaemonSet %s generation %d: %s generation %d, %v; want the next generation of the same", set.UID, set.Generation, after.UID, after.Generation, err)
 		}
 		if objects := ours(t, config); len(objects) < 5 {
 			t.Errorf("the chart made %v, want a DaemonSet, 2 policies and 2 bindings", objects)
 		} else {
-			measured(t, "the chart made %d objects: %s", len(objects), strings.Join(objects, ", "))
+			measured(t, "upgraded from the chart without pools: %d objects: %s", len(objects), strings.Join(objects, ", "))
 		}
 	})
 	if !installed {
 		return
 	}
+	t.Run("trial", func(t *testing.T) { trial(t, kubectl) })
+	upgrade(t, h, chart, withPolicy())
 	inForce(t, config)
 	t.Run("pods", func(t *testing.T) { ask(t, config, "pods", deploy.PodCases()) })
 	t.Run("volumes", func(t *testing.T) { ask(t, config, "volumes", deploy.VolumeCases()) })
-	t.Run("upgrade", func(t *testing.T) { upgrade(t, config, h, chart) })
+	t.Run("upgrade", func(t *testing.T) {
+		given := withPolicy()
+		given["workingDirs"] = []any{`D:\volumes`}
+		given["config"] = values{"read-only-disks": "keep"}
+		given["pools"] = []any{values{"name": "edge", "nodeSelector": values{"pool": "edge"}}}
+		upgrade(t, h, chart, given)
+		for _, want := range []string{"configmaps/csi-proxy-config", "daemonsets/csi-proxy-edge"} {
+			if objects := ours(t, config); !slices.Contains(objects, want) {
+				t.Errorf("the upgraded chart made %v, want %s as well", objects, want)
+			}
+		}
+	})
 	t.Run("uninstall", func(t *testing.T) {
 		uninstall := action.NewUninstall(h)
 		uninstall.WaitStrategy = kube.HookOnlyStrategy
@@ -100,6 +130,73 @@ func TestChart(t *testing.T) {
 		}
 	})
 	t.Run("manifests", func(t *testing.T) { manifests(t, config) })
+}
+
+// before is a chart with the objects that ours made before it had pools.
+func before(t *testing.T) *chartv2.Chart {
+	t.Helper()
+	text, err := os.ReadFile("../deploy/testdata/before-pools.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &chartv2.Chart{
+		Metadata:  &chartv2.Metadata{APIVersion: chartv2.APIVersionV2, Name: release, Version: "2.0.0"},
+		Templates: []*common.File{{Name: "templates/objects.yaml", Data: text}},
+	}
+}
+
+// runPods makes pods and says that they run: those that the trial judges, and one without a pipe.
+func runPods(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
+	owner := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "shop", UID: "1b4e28ba-2fa1-11d2-883f-0016d3cca427"}}
+	for _, p := range []struct {
+		namespace, name, account, path string
+		owner                          []metav1.OwnerReference
+	}{
+		{system, "driver", "disk-driver", `\\.\pipe\csi-proxy-disk-v1`, nil},
+		{system, "stranger", "other", `//./pipe/csi-proxy-volume-v1beta1`, nil},
+		{"shop", "set-1", "smb.driver", `\\.\pipe\csi-proxy-disk-v1`, owner},
+		{"shop", "set-2", "smb.driver", `\\.\pipe\csi-proxy-disk-v1`, owner},
+		{"default", "spelling", "disk-driver", `\\localhost\pipe\csi-proxy-disk-v1`, nil},
+		{"default", "logs", "default", `/var/log`, nil},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: p.name, OwnerReferences: p.owner}, Spec: corev1.PodSpec{
+			ServiceAccountName: p.account, Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}},
+			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: p.path}}}},
+		}}
+		made, err := client.CoreV1().Pods(p.namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made.Status.Phase = corev1.PodRunning
+		if _, err := client.CoreV1().Pods(p.namespace).UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// trial runs the script that lists the running pods that the policy would refuse.
+func trial(t *testing.T, kubectl string) {
+	var out []byte
+	await(t, "the policy", func() (err error) {
+		cmd := exec.CommandContext(t.Context(), "sh", chartDir+"/files/policy-trial.sh")
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(kubectl)+string(filepath.ListSeparator)+os.Getenv("PATH"))
+		out, err = cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() == 1 && strings.Count(string(out), "refused ") == 3 { // else the server has not read the policy
+			return nil
+		}
+		return fmt.Errorf("%w:\n%s", err, out)
+	})
+	const none = "it has no access to pipes of CSI Proxy; the administrator of the cluster gives access in policy.access of the chart csi-proxy\n"
+	want := `refused  default/spelling: hostPath \\localhost\pipe\csi-proxy-disk-v1 may be another spelling of the path of a pipe, or lead to one; write \\.\pipe\NAME for a pipe, and else the path of a drive, volume, physical disk or share, or say by spec.os or the nodeSelector kubernetes.io/os that the pod is for Linux` + "\n" +
+		"admitted kube-system/driver\n" + `refused  kube-system/stranger: service account kube-system/other may not mount \\.\pipe\csi-proxy-volume-v1beta1; ` + none +
+		`refused  shop/set-1: service account shop/smb.driver may not mount \\.\pipe\csi-proxy-disk-v1; it has access to the groups smb; the administrator of the cluster gives access in policy.access of the chart csi-proxy` + "\n"
+	if string(out) != want {
+		t.Errorf("the trial says\n%s\nwant\n%s", out, want)
+	}
+	for line := range strings.Lines(string(out)) {
+		measured(t, "trial: %s", strings.TrimSpace(line))
+	}
 }
 
 // accounts makes what the controllers of a cluster would: namespaces and service accounts.
@@ -133,17 +230,13 @@ func helm(t *testing.T, config *rest.Config) *action.Configuration {
 	return c
 }
 
-func upgrade(t *testing.T, config *rest.Config, h *action.Configuration, chart *chartv2.Chart) {
-	given := withPolicy()
-	given["workingDirs"] = []any{`D:\volumes`}
-	given["config"] = values{"read-only-disks": "keep"}
+// upgrade upgrades the release to the chart with values, and tries to with an unknown one.
+func upgrade(t *testing.T, h *action.Configuration, chart *chartv2.Chart, given values) {
+	t.Helper()
 	u := action.NewUpgrade(h)
 	u.Namespace, u.WaitStrategy = system, kube.HookOnlyStrategy
 	if _, err := u.Run(release, chart, given); err != nil {
 		t.Fatal(err)
-	}
-	if objects := ours(t, config); !slices.Contains(objects, "configmaps/csi-proxy-config") {
-		t.Errorf("the upgraded chart made %v, want a ConfigMap as well", objects)
 	}
 	given["unknown"] = true
 	if _, err := u.Run(release, chart, given); err == nil || !strings.Contains(err.Error(), "unknown") {

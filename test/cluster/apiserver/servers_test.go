@@ -2,11 +2,11 @@ package apiserver
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"k8s.io/client-go/rest"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
@@ -26,9 +26,9 @@ func (f figures) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// startServers starts etcd and kube-apiserver, which end with the test, and returns how the
-// administrator connects.
-func startServers(t *testing.T) *rest.Config {
+// startServers starts etcd and kube-apiserver, which end with the test. It returns them, and a
+// kubectl of their administrator.
+func startServers(t *testing.T) (s *cluster.Servers, kubectl string) {
 	t.Helper()
 	source, err := programs.Source(".")
 	if err != nil {
@@ -39,7 +39,7 @@ func startServers(t *testing.T) *rest.Config {
 		t.Fatal(err)
 	}
 	started := time.Now()
-	s, err := cluster.StartServers(t.Context(), t.TempDir(), exe)
+	s, err = cluster.StartServers(t.Context(), t.TempDir(), exe)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,12 @@ func startServers(t *testing.T) *rest.Config {
 			t.Error(err)
 		}
 	})
-	return s.Config
+	kubectl = filepath.Join(t.TempDir(), "kubectl")
+	script := fmt.Sprintf("#!/bin/sh\nKUBECONFIG='%s' exec '%s' kubectl \"$@\"\n", s.Kubeconfig(), exe)
+	if err := os.WriteFile(kubectl, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return s, kubectl
 }
 
 // await calls try until it succeeds, for a minute.

@@ -39,6 +39,7 @@ func (c Case) Judge(answer error) error {
 // [PodCases].
 func PodAccess() []any {
 	return []any{
+		values{"namespace": "kube-system", "serviceAccount": "disk-driver", "groups": []any{"disk"}},
 		values{"namespace": "kube-system", "serviceAccount": "disk-driver", "groups": []any{"disk", "volume"}},
 		values{"namespace": "shop", "serviceAccount": "smb.driver", "groups": []any{"smb"}},
 		values{"namespace": "shop", "serviceAccount": "default", "groups": []any{"system"}},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/template"
 	"sigs.k8s.io/yaml"
 )
 
@@ -87,10 +90,11 @@ func scraped(t *testing.T) exported {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := exported{"up": {labels.FromStrings("job", "csi-proxy", "instance", "node")}}
+	target := labels.FromStrings("job", "csi-proxy", "instance", "10.0.0.1:9808", "node", "node-1", "cluster", "c")
+	all := exported{"up": {target}}
 	for name, f := range families {
 		for _, m := range f.Metric {
-			b := labels.NewBuilder(labels.FromStrings("job", "csi-proxy", "instance", "node"))
+			b := labels.NewBuilder(target)
 			for _, l := range m.Label {
 				b.Set(l.GetName(), l.GetValue())
 			}
@@ -185,18 +189,23 @@ func alerts(t *testing.T) map[string]rulefmt.Rule {
 	return all
 }
 
-// dashboardQueries returns the queries of the dashboard by panel.
-func dashboardQueries(t *testing.T) map[string][]string {
+// A panel of the dashboard.
+type panel struct {
+	Title, Type string
+	Links       []struct{ URL string }
+	Targets     []struct{ Expr, LegendFormat string }
+}
+
+// dashboard returns the panels of the dashboard, and all queries: theirs and those of the
+// variables.
+func dashboard(t *testing.T) (panels []panel, queries []string) {
 	t.Helper()
 	text, err := os.ReadFile(dashboardFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var dashboard struct {
-		Panels []struct {
-			Title, Type string
-			Targets     []struct{ Expr string }
-		}
+		Panels     []panel
 		Templating struct {
 			List []struct{ Name, Query string }
 		}
@@ -204,23 +213,23 @@ func dashboardQueries(t *testing.T) map[string][]string {
 	if err := json.Unmarshal(text, &dashboard); err != nil {
 		t.Fatal(err)
 	}
-	// As Grafana replaces them.
-	variables := strings.NewReplacer("$__rate_interval", "2m", "$instance", ".*")
-	all := map[string][]string{}
-	for _, p := range dashboard.Panels {
-		for _, target := range p.Targets {
-			all[p.Title] = append(all[p.Title], variables.Replace(target.Expr))
+	for _, v := range dashboard.Templating.List {
+		if m := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(v.Query); m != nil {
+			queries = append(queries, fmt.Sprintf("sum by (%s) (%s)", m[2], m[1]))
 		}
-		if p.Type != "row" && all[p.Title] == nil {
+	}
+	// As Grafana replaces them.
+	variables := strings.NewReplacer("$__rate_interval", "4m", "$cluster", ".*", "$job", "csi-proxy", "$instance", ".*")
+	for _, p := range dashboard.Panels {
+		for i := range p.Targets {
+			p.Targets[i].Expr = variables.Replace(p.Targets[i].Expr)
+			queries = append(queries, p.Targets[i].Expr)
+		}
+		if p.Type != "row" && len(p.Targets) == 0 {
 			t.Errorf("the panel %q has no query", p.Title)
 		}
 	}
-	for _, v := range dashboard.Templating.List {
-		if m := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(v.Query); m != nil {
-			all[v.Name] = append(all[v.Name], fmt.Sprintf("sum by (%s) (%s)", m[2], m[1]))
-		}
-	}
-	return all
+	return dashboard.Panels, queries
 }
 
 // What alerts and the dashboard ask for is what a daemon exports.
@@ -233,12 +242,11 @@ func TestQueriesAreOfExportedSeries(t *testing.T) {
 			t.Errorf("alert %s: %v", name, err)
 		}
 	}
-	for title, all := range dashboardQueries(t) {
-		for _, query := range all {
-			queries++
-			for _, err := range series.check(query) {
-				t.Errorf("panel %q: %v", title, err)
-			}
+	_, all := dashboard(t)
+	for _, query := range all {
+		queries++
+		for _, err := range series.check(query) {
+			t.Errorf("dashboard: %s: %v", query, err)
 		}
 	}
 	t.Logf("%d queries on %d metrics", queries, len(series))
@@ -249,7 +257,7 @@ func TestQueriesAreOfExportedSeries(t *testing.T) {
 		`csi_proxy_disks{disk="1"}`:                                   "csi_proxy_disks has no label disk",
 		`csi_proxy_disks{state="broken"}`:                             `no series of csi_proxy_disks matches state="broken"`,
 		`sum by (volume) (csi_proxy_disks)`:                           "has the label volume",
-		`csi_proxy_ready and on (cluster) csi_proxy_build_info`:       "has the label cluster",
+		`csi_proxy_ready and on (zone) csi_proxy_build_info`:          "has the label zone",
 		`sum by (state) (csi_proxy_disks`:                             "unclosed left parenthesis",
 		`grpc_server_handled_total{grpc_code="OK",grpc_service="v7"}`: `matches grpc_service="v7"`,
 	} {
@@ -263,11 +271,16 @@ func TestQueriesAreOfExportedSeries(t *testing.T) {
 // of a Prometheus that scrapes each minute.
 func firing(t *testing.T, name string, r rulefmt.Rule, series string, after time.Duration) (summaries []string) {
 	t.Helper()
-	storage := promqltest.LoadedStorage(t, "load 1m\n"+series)
-	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 100_000)
+	return firingIn(t, promqltest.LoadedStorage(t, "load 1m\n"+series), name, r, after)
+}
+
+// firingIn is firing for series that are loaded.
+func firingIn(t *testing.T, series storage.Queryable, name string, r rulefmt.Rule, after time.Duration) (summaries []string) {
+	t.Helper()
+	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 1_000_000)
 	since := map[string]time.Duration{} // when each began to be true
 	for at := time.Duration(0); at <= after; at += time.Minute {
-		q, err := engine.NewInstantQuery(context.Background(), storage, nil, r.Expr, time.Unix(0, 0).Add(at))
+		q, err := engine.NewInstantQuery(context.Background(), series, nil, r.Expr, time.Unix(0, 0).Add(at))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -293,41 +306,41 @@ func firing(t *testing.T, name string, r rulefmt.Rule, series string, after time
 	return summaries
 }
 
-// expand replaces what is known of an alert in a text.
+// expand expands a text of an alert, as Prometheus does.
 func expand(t *testing.T, text string, s promql.Sample) string {
 	t.Helper()
-	return regexp.MustCompile(`\{\{ \$(\w+)(?:\.(\w+))?[^}]*\}\}`).ReplaceAllStringFunc(text, func(part string) string {
-		m := regexp.MustCompile(`\$(\w+)(?:\.(\w+))?`).FindStringSubmatch(part)
-		if m[1] == "labels" {
-			if !s.Metric.Has(m[2]) {
-				t.Errorf("%q: the alert has no label %s, only %s", text, m[2], s.Metric)
-			}
-			return s.Metric.Get(m[2])
-		}
-		return fmt.Sprint(s.F)
-	})
+	data := template.AlertTemplateData(s.Metric.Map(), nil, "", s)
+	expander := template.NewTemplateExpander(context.Background(), "{{$labels := .Labels}}{{$value := .Value}}"+text, "alert", data, 0, nil, &url.URL{}, nil)
+	out, err := expander.Expand()
+	if err != nil {
+		t.Errorf("%q: %v", text, err)
+	}
+	return out
 }
 
 // Each alert fires when its node is broken, for that node alone, and not before.
 func TestAlerts(t *testing.T) {
-	const of = `job="csi-proxy",instance="`
+	for _, of := range []string{`job="csi-proxy",instance="`, `cluster="c",instance="10.0.0.1:9808",job="csi-proxy",node="`} {
+		testAlerts(t, of)
+	}
+}
+
+// testAlerts does so for series whose labels end with the name of the node.
+func testAlerts(t *testing.T, of string) {
 	tests := map[string]struct {
 		broken, healthy string // the value of the series over 2 hours
 		series          []string
 		after           time.Duration // when it fires
 		want            string        // the summary
 	}{
-		"CSIProxyDown":                 {"1x10 0x110", "1x120", []string{"up{%s}"}, 16 * time.Minute, "CSI Proxy on bad does not answer."},
-		"CSIProxyRestarts":             {"1x10 2x10 3x10 4x90", "1x60 2x60", []string{"process_start_time_seconds{%s}"}, 33 * time.Minute, "CSI Proxy on bad has started 3 times within an hour."},
-		"CSIProxyPipesNotServed":       {"0x120", "0x3 1x120", []string{"csi_proxy_ready{%s}"}, 5 * time.Minute, "CSI Proxy on bad runs, but serves no pipes."},
-		"CSIProxyOverloaded":           {"0+1x120", "0x20 1x100", []string{`csi_proxy_calls_refused_total{group="volume",%s}`}, 6 * time.Minute, "CSI Proxy on bad refuses calls or connections of volume."},
-		"CSIProxyCallHangs":            {"0+60x120", "0+60x10 0+60x10 0x100", []string{`csi_proxy_oldest_call_seconds{group="disk",%s}`}, 16 * time.Minute, "A call of disk on bad has not finished for 960."},
-		"CSIProxyFails":                {"0x1 1x120", "0x120", []string{`csi_proxy_failures_total{group="volume",kind="node",%s}`}, 7 * time.Minute, "Calls of volume fail on bad."},
-		"CSIProxyDiskDoesNotAnswer":    {"1x120", "0x1 1x5 0x120", []string{`csi_proxy_disks{state="unanswered",%s}`}, 10 * time.Minute, "A disk of bad does not answer."},
-		"CSIProxyDiskOffline":          {"2x120", "0x1 1x20 0x100", []string{`csi_proxy_disks{state="offline",%s}`}, 30 * time.Minute, "2 disks of bad are offline."},
-		"CSIProxyMappingsBroken":       {"1x120", "0x1 1x9 0x110", []string{`csi_proxy_smb_mappings{state="network-error",%s}`}, 15 * time.Minute, "SMB mappings of bad do not work."},
-		"CSIProxyMappingsDisconnected": {"2x120", "0x1 1x50 0x70", []string{`csi_proxy_smb_mappings{state="disconnected",%s}`}, time.Hour, "2 SMB mappings of bad are disconnected."},
-		"CSIProxyRemovalPending":       {"3x120", "1x50 0x70", []string{"csi_proxy_smb_mappings_pending_removal{%s}"}, time.Hour, "3 SMB mappings of bad wait for their removal."},
+		"CSIProxyDown":              {"1x10 0x110", "1x120", []string{"up{%s}"}, 16 * time.Minute, "CSI Proxy on bad does not answer."},
+		"CSIProxyRestarts":          {"1x10 2x10 3x10 4x90", "1x60 2x60", []string{"process_start_time_seconds{%s}"}, 33 * time.Minute, "CSI Proxy on bad has started 3 times within an hour."},
+		"CSIProxyPipesNotServed":    {"0x120", "0x3 1x120", []string{"csi_proxy_ready{%s}"}, 5 * time.Minute, "CSI Proxy on bad runs, but serves no pipes."},
+		"CSIProxyOverloaded":        {"0+1x120", "0x20 1x100", []string{`csi_proxy_calls_refused_total{group="volume",%s}`}, 6 * time.Minute, "CSI Proxy on bad refuses calls or connections of volume."},
+		"CSIProxyCallHangs":         {"0+60x120", "0+60x10 0+60x10 0x100", []string{`csi_proxy_oldest_call_seconds{group="disk",%s}`}, 16 * time.Minute, "A call of disk on bad has not finished for 16m 0s."},
+		"CSIProxyFails":             {"0x1 1x120", "0x120", []string{`csi_proxy_failures_total{group="volume",kind="node",%s}`}, 7 * time.Minute, "Calls of volume fail on bad."},
+		"CSIProxyDiskDoesNotAnswer": {"1x120", "0x1 1x5 0x120", []string{`csi_proxy_disks{state="unanswered",%s}`}, 10 * time.Minute, "A disk of bad does not answer."},
+		"CSIProxyMappingsBroken":    {"1x120", "0x1 1x9 0x110", []string{`csi_proxy_smb_mappings{state="network-error",%s}`}, 15 * time.Minute, "SMB mappings of bad do not work."},
 	}
 	rules := alerts(t)
 	for name := range rules {
@@ -392,11 +405,27 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// The page and the part of it that an alert links to exist.
+// The page and the part of it that an alert or a panel links to exist.
 func TestRunbooksExist(t *testing.T) {
 	const pages = "https://github.com/kubernetes-csi/csi-proxy/blob/master/"
+	urls := map[string]string{}
 	for name, r := range alerts(t) {
-		page, part, _ := strings.Cut(strings.TrimPrefix(r.Annotations["runbook_url"], pages), "#")
+		urls[name] = r.Annotations["runbook_url"]
+		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.Labels["severity"] == "" {
+			t.Errorf("%s has no summary, description or severity", name)
+		}
+	}
+	panels, _ := dashboard(t)
+	for _, p := range panels {
+		for _, l := range p.Links {
+			urls[p.Title] = l.URL
+		}
+	}
+	if len(urls) < 15 {
+		t.Errorf("%d alerts and panels link to what to do, want more", len(urls))
+	}
+	for name, url := range urls {
+		page, part, _ := strings.Cut(strings.TrimPrefix(url, pages), "#")
 		text, err := os.ReadFile(filepath.Join("../../..", page))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -408,9 +437,6 @@ func TestRunbooksExist(t *testing.T) {
 		}
 		if !slices.Contains(parts, part) {
 			t.Errorf("%s: %s has no part %q, only %q", name, page, part, parts)
-		}
-		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.Labels["severity"] == "" {
-			t.Errorf("%s has no summary, description or severity", name)
 		}
 	}
 }
