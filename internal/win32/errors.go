@@ -40,6 +40,7 @@ const (
 	ERROR_NETWORK_ACCESS_DENIED       Errno = 65
 	ERROR_BAD_NET_NAME                Errno = 67
 	ERROR_FILE_EXISTS                 Errno = 80
+	ERROR_ALREADY_ASSIGNED            Errno = 85
 	ERROR_INVALID_PASSWORD            Errno = 86
 	ERROR_INVALID_PARAMETER           Errno = 87
 	ERROR_DISK_FULL                   Errno = 112
@@ -81,6 +82,7 @@ const (
 	ERROR_DISK_RECALIBRATE_FAILED     Errno = 1126
 	ERROR_DISK_OPERATION_FAILED       Errno = 1127
 	ERROR_DISK_RESET_FAILED           Errno = 1128
+	ERROR_NOT_ENOUGH_SERVER_MEMORY    Errno = 1130
 	ERROR_DEVICE_NOT_CONNECTED        Errno = 1167
 	ERROR_NOT_FOUND                   Errno = 1168
 	ERROR_SESSION_CREDENTIAL_CONFLICT Errno = 1219
@@ -245,6 +247,8 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_BAD_NET_NAME", "The network name cannot be found."
 	case ERROR_FILE_EXISTS:
 		return "ERROR_FILE_EXISTS", "The file exists."
+	case ERROR_ALREADY_ASSIGNED:
+		return "ERROR_ALREADY_ASSIGNED", "The local device name is already in use."
 	case ERROR_INVALID_PASSWORD:
 		return "ERROR_INVALID_PASSWORD", "The specified network password is not correct."
 	case ERROR_INVALID_PARAMETER:
@@ -331,6 +335,8 @@ func errnoText(e Errno) (name, text string) {
 		return "ERROR_DISK_OPERATION_FAILED", "While accessing the hard disk, a disk operation failed even after retries."
 	case ERROR_DISK_RESET_FAILED:
 		return "ERROR_DISK_RESET_FAILED", "While accessing the hard disk, a disk controller reset was needed, but even that failed."
+	case ERROR_NOT_ENOUGH_SERVER_MEMORY:
+		return "ERROR_NOT_ENOUGH_SERVER_MEMORY", "Not enough server memory resources are available to process this command."
 	case ERROR_DEVICE_NOT_CONNECTED:
 		return "ERROR_DEVICE_NOT_CONNECTED", "The device is not connected."
 	case ERROR_NOT_FOUND:

@@ -284,7 +284,7 @@ func (c *call) failure(v view) error {
 	if c.answer == smbapi.Refused {
 		why = "the server refuses it"
 	}
-	about, err, hint := "map share", c.answerErr, smbapi.HintCredentials(c.as.user)
+	about, err, hint := "map share", c.answerErr, smbapi.HintCredentials(c.answerErr, c.as.user, c.password)
 	switch {
 	case v.failed != nil && c.answer != smbapi.Refused:
 		about, hint = "reach share", "check the server and the share; the mapping is kept and works again when they do"
@@ -372,7 +372,7 @@ func (c *call) unexplained(failed error, add func() error) error {
 	}
 	switch {
 	case c.answer == smbapi.Refused:
-		return fail(c.answerErr, smbapi.HintCredentials(c.as.user))
+		return fail(c.answerErr, smbapi.HintCredentials(c.answerErr, c.as.user, c.password))
 	case errors.Is(c.answerErr, hosterr.ErrUnavailable):
 		return fail(c.answerErr, smbapi.HintServer)
 	}

@@ -1988,3 +1988,30 @@ func TestSearchForLinksThatHangs(t *testing.T) {
 		f.ok(f.unmap(`\\files\data`))
 	})
 }
+
+// Each error of a mapping has a kind, and a hint that says what to do.
+func TestErrorsOfMappingsHaveHints(t *testing.T) {
+	for _, c := range []struct {
+		code           win32.Errno
+		user, password string
+		kind           error
+		hint           string
+	}{
+		{win32.ERROR_ALREADY_ASSIGNED, "ann", "ann-1", hosterr.ErrAlreadyExists, "net use"},
+		{win32.ERROR_NOT_ENOUGH_SERVER_MEMORY, "ann", "ann-1", hosterr.ErrUnavailable, "the server has no resources"},
+		{win32.ERROR_NO_SYSTEM_RESOURCES, "ann", "ann-1", hosterr.ErrUnavailable, "the node has no resources"},
+		{win32.ERROR_NOT_ENOUGH_MEMORY, "ann", "ann-1", hosterr.ErrUnavailable, "too many SMB mappings"},
+		{win32.ERROR_ACCOUNT_LOCKED_OUT, "ann", "ann-1", hosterr.ErrPermissionDenied, "unlocks the account"},
+		{win32.ERROR_PASSWORD_EXPIRED, "ann", "ann-1", hosterr.ErrPermissionDenied, "a new password"},
+		{win32.ERROR_LOGON_FAILURE, "ann", "ann-1", hosterr.ErrPermissionDenied, `DOMAIN\name`},
+		{win32.ERROR_LOGON_FAILURE, "", "", hosterr.ErrPermissionDenied, "no user was given"},
+		{win32.ERROR_LOGON_FAILURE, "ann", "", hosterr.ErrPermissionDenied, "no password was given"},
+		{win32.ERROR_ACCESS_DENIED, "", "", hosterr.ErrPermissionDenied, "no user was given"},
+		{win32.ERROR_NO_SUCH_LOGON_SESSION, "", "", hosterr.ErrPermissionDenied, "no user was given"},
+	} {
+		f := begin(t)
+		f.fail("UseAdd", c.code)
+		f.refused(f.mount(`\\files\data`, f.volume("v1"), c.user, c.password), c.kind, c.hint)
+		f.mappings()
+	}
+}

@@ -31,6 +31,7 @@ const (
 	ERROR_NETWORK_ACCESS_DENIED       = "ERROR_NETWORK_ACCESS_DENIED"       // 65: Network access is denied.
 	ERROR_BAD_NET_NAME                = "ERROR_BAD_NET_NAME"                // 67: The network name cannot be found.
 	ERROR_FILE_EXISTS                 = "ERROR_FILE_EXISTS"                 // 80: The file exists.
+	ERROR_ALREADY_ASSIGNED            = "ERROR_ALREADY_ASSIGNED"            // 85: The local device name is already in use.
 	ERROR_INVALID_PASSWORD            = "ERROR_INVALID_PASSWORD"            // 86: The specified network password is not correct.
 	ERROR_INVALID_PARAMETER           = "ERROR_INVALID_PARAMETER"           // 87: The parameter is incorrect.
 	ERROR_DISK_FULL                   = "ERROR_DISK_FULL"                   // 112: There is not enough space on the disk.
@@ -72,6 +73,7 @@ const (
 	ERROR_DISK_RECALIBRATE_FAILED     = "ERROR_DISK_RECALIBRATE_FAILED"     // 1126: While accessing the hard disk, a recalibrate operation failed, even after retries.
 	ERROR_DISK_OPERATION_FAILED       = "ERROR_DISK_OPERATION_FAILED"       // 1127: While accessing the hard disk, a disk operation failed even after retries.
 	ERROR_DISK_RESET_FAILED           = "ERROR_DISK_RESET_FAILED"           // 1128: While accessing the hard disk, a disk controller reset was needed, but even that failed.
+	ERROR_NOT_ENOUGH_SERVER_MEMORY    = "ERROR_NOT_ENOUGH_SERVER_MEMORY"    // 1130: Not enough server memory resources are available to process this command.
 	ERROR_DEVICE_NOT_CONNECTED        = "ERROR_DEVICE_NOT_CONNECTED"        // 1167: The device is not connected.
 	ERROR_NOT_FOUND                   = "ERROR_NOT_FOUND"                   // 1168: Element not found.
 	ERROR_SESSION_CREDENTIAL_CONFLICT = "ERROR_SESSION_CREDENTIAL_CONFLICT" // 1219: Multiple connections to a server or shared resource by the same user, using more than one user name, are not allowed. Disconnect all previous connections to the server or shared resource and try again.

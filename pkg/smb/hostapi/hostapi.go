@@ -217,10 +217,13 @@ func (s SMBAPI) NewSMBGlobalMapping(remotePath, username, password string) error
 	if err == nil {
 		winfs.ShareMapped(s.host.Node, remote)
 	}
-	if win32.IsCode(err, win32.ERROR_NOT_SUPPORTED) {
+	switch {
+	case win32.IsCode(err, win32.ERROR_NOT_SUPPORTED):
 		err = hosterr.Text(hosterr.ErrFailedPrecondition, "%w", err)
+	case win32.IsCode(err, win32.ERROR_NO_SYSTEM_RESOURCES, win32.ERROR_NOT_ENOUGH_MEMORY): // of the node, until something ends
+		err = hosterr.Text(hosterr.ErrUnavailable, "%w", err)
 	}
-	return hosterr.WithHint("map share", hosterr.Quote(remote.String()), node.Typed(err), s.hint(err, username))
+	return hosterr.WithHint("map share", hosterr.Quote(remote.String()), node.Typed(err), s.hint(err, username, password))
 }
 
 // Answer is the answer of a server to the question whether it accepts credentials.
@@ -265,30 +268,53 @@ const (
 	HintRights = "check the user's rights on the share, and that the server supports encryption (SMB 3); otherwise start csi-proxy with -require-privacy=false"
 )
 
-// HintCredentials returns the hint for credentials that a server refused.
-func HintCredentials(username string) string {
+// HintCredentials returns the hint for credentials that a server refused with an error, or "" if
+// the error says something else.
+func HintCredentials(err error, username, password string) string {
+	switch {
+	case !errors.Is(node.Typed(err), hosterr.ErrPermissionDenied):
+		return ""
+	case username == "":
+		return "no user was given, so the node used its own account: put username and password into the volume's secret"
+	case password == "":
+		return "no password was given: put it into the volume's secret"
+	case win32.IsCode(err, win32.ERROR_ACCOUNT_LOCKED_OUT):
+		return "wait until the server unlocks the account, or unlock it there; each request with a wrong password may lock it again"
+	case win32.IsCode(err, win32.ERROR_ACCOUNT_DISABLED, win32.ERROR_ACCOUNT_RESTRICTION, win32.ERROR_PASSWORD_EXPIRED, win32.ERROR_PASSWORD_MUST_CHANGE):
+		return "let the account log on, or give it a new password, at the server or in its domain"
+	}
 	hint := "check the user name and password in the volume's secret"
-	if username != "" && !strings.ContainsAny(username, `\@`) {
+	if !strings.ContainsAny(username, `\@`) {
 		hint += `; some servers need the user as DOMAIN\name, such as AZURE\account for Azure Files`
 	}
 	return hint
 }
 
 // hint returns the hint for an error of UseAdd, or "".
-func (s SMBAPI) hint(err error, username string) string {
+//
+// Source: document, System Error Codes, for 85 and 1450; KB 198386 for 1130.
+func (s SMBAPI) hint(err error, username, password string) string {
+	credentials := HintCredentials(err, username, password)
 	switch {
 	case win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_NOT_SUPPORTED) && !s.noPrivacy:
+		if username == "" || password == "" {
+			return strings.TrimPrefix(credentials+"; or "+HintRights, "; or ")
+		}
 		return HintRights
 	case win32.IsCode(err, win32.ERROR_NETWORK_ACCESS_DENIED) && !s.noPrivacy:
 		return "the server does not support encryption (SMB 3): turn it on there, or start csi-proxy with -require-privacy=false"
-	case win32.IsCode(err, win32.ERROR_LOGON_FAILURE, win32.ERROR_INVALID_PASSWORD):
-		return HintCredentials(username)
-	case win32.IsCode(err, win32.ERROR_NO_SUCH_LOGON_SESSION):
+	case win32.IsCode(err, win32.ERROR_NO_SUCH_LOGON_SESSION) && username != "":
 		return `specify the user as DOMAIN\name, or as AZURE\account for Azure Files; if the server knows no domain, any name will do`
+	case credentials != "":
+		return credentials
 	case win32.IsCode(err, win32.NERR_WkstaNotStarted):
 		return "start the service LanmanWorkstation on the node"
-	case win32.IsCode(err, win32.ERROR_NOT_ENOUGH_MEMORY):
-		return "the node has too many SMB mappings: remove those without links; csi-proxy logs their number when it starts"
+	case win32.IsCode(err, win32.ERROR_ALREADY_ASSIGNED):
+		return "another program has mapped the share meanwhile: csi-proxyctl smb list and net use on the node show it; csi-proxyctl smb remove removes it if nothing uses it"
+	case win32.IsCode(err, win32.ERROR_NOT_ENOUGH_SERVER_MEMORY):
+		return "the server has no resources left for another session: look at its System event log, for event 2011 of Srv raise its IRPStackSize, or restart its service Server"
+	case win32.IsCode(err, win32.ERROR_NOT_ENOUGH_MEMORY, win32.ERROR_NO_SYSTEM_RESOURCES):
+		return "the node has no resources left, often because of too many SMB mappings: csi-proxyctl smb list shows them; remove those without links, or restart the node"
 	case errors.Is(node.Typed(err), hosterr.ErrUnavailable):
 		return HintServer
 	}
