@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -170,21 +171,28 @@ const (
 	describeLimit = 8 * time.Second  // of a description, in which a device may take five seconds
 )
 
-// bounded makes a command that only looks end within lookLimit.
+// bounded makes a command that only looks end within lookLimit, and say in one sentence that
+// csi-proxy does not answer at all.
 func (a *app) bounded(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		if a.timeoutSet() {
-			return run(c, args)
-		}
-		a.timeout = lookLimit
 		whole := c.Context()
-		ctx, cancel := context.WithTimeout(whole, lookLimit)
-		defer cancel()
-		c.SetContext(ctx)
-		defer c.SetContext(whole)
+		if !a.timeoutSet() {
+			a.timeout = lookLimit
+			ctx, cancel := context.WithTimeout(whole, lookLimit)
+			defer cancel()
+			c.SetContext(ctx)
+			defer c.SetContext(whole)
+		}
+		mute := make(chan bool, 1)
+		look := time.AfterFunc(waitIsLong, func() { mute <- silent(a.probes(whole)) })
 		err := run(c, args)
-		if errors.Is(err, context.DeadlineExceeded) && statusIn(err) == nil && whole.Err() == nil {
-			return &failure{err: &hinted{fmt.Errorf("csi-proxy did not answer within %v", lookLimit), "csi-proxyctl doctor says what does not answer; --timeout waits longer"}}
+		looked, code := !look.Stop(), statusIn(err).Code()
+		switch late := errors.Is(err, context.DeadlineExceeded); {
+		case whole.Err() != nil || !late && code != codes.DeadlineExceeded && code != codes.Unavailable:
+		case looked && <-mute:
+			return &failure{err: &hinted{errors.New(noAnswer), "csi-proxyctl doctor says what to do"}}
+		case late && statusIn(err) == nil:
+			return &failure{err: &hinted{fmt.Errorf("csi-proxy did not answer within %v", a.timeout), "csi-proxyctl doctor says what does not answer; --timeout waits longer"}}
 		}
 		return err
 	}

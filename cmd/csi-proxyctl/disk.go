@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
@@ -23,7 +25,7 @@ func (a *app) diskCommand() *cobra.Command {
   csi-proxyctl disk list 1 --bytes
   csi-proxyctl disk list --filter online=false --output wide
   csi-proxyctl disk list --watch`,
-		ValidArgsFunction: a.completeFirst(true, a.diskWords),
+		ValidArgsFunction: a.completeFirst(true, diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			only := map[uint32]bool{}
 			for _, text := range args {
@@ -61,31 +63,11 @@ type diskLocation struct {
 	LUN     string `json:"lun"`
 }
 
-// listDisks prints the disks with these numbers, or all disks if there are none. What the API
-// does not answer, the pipe of administrators may know.
+// listDisks prints the disks with these numbers, or all disks if there are none.
 func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
-	asked, unlisted := a.askDisks(ctx, only)
-	if unlisted != nil && statusIn(unlisted) == nil {
-		return unlisted // not from the API: nothing answers, or there is no such disk
-	}
-	node := a.describedNode(ctx)
-	if ctx.Err() != nil {
-		return ctx.Err() // half a list would look like a node with half of its disks
-	}
-	if unlisted != nil {
-		if asked = disksOf(node, only); len(asked) == 0 {
-			return unlisted
-		}
-		a.noteError(unlisted)
-		a.note("the list has only what the pipe of administrators knows")
-	}
-	complete := unlisted == nil
-	entries := []diskEntry{}
-	for i := range asked {
-		d := &asked[i]
-		a.addDescription(&d.diskEntry, node)
-		complete = a.noteFailures(d) && complete
-		entries = append(entries, d.diskEntry)
+	entries, incomplete := a.disks(ctx, only)
+	if incomplete != nil && !errors.Is(incomplete, errIncomplete) {
+		return incomplete
 	}
 	rows := [][]string{}
 	for _, e := range entries {
@@ -104,13 +86,7 @@ func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 		}
 		rows = append(rows, []string{number(e.Number), size, state, access, text(e.Style), text(e.Bus), e.Serial, e.Page83, location, text(e.Identity), text(e.OfflineReason)})
 	}
-	if err := a.print(entries, "NUMBER SIZE STATE ACCESS STYLE BUS SERIAL PAGE83 ADAPTER:BUS:TARGET:LUN | IDENTITY OFFLINE-REASON", rows); err != nil {
-		return err
-	}
-	if !complete {
-		return &failure{err: errIncomplete}
-	}
-	return nil
+	return cmp.Or(a.print(entries, "NUMBER SIZE STATE ACCESS STYLE BUS SERIAL PAGE83 ADAPTER:BUS:TARGET:LUN | IDENTITY OFFLINE-REASON", rows), incomplete)
 }
 
 // text returns the text of a cell.
@@ -121,139 +97,135 @@ func text(s *string) string {
 	return *s
 }
 
-// describedNode returns what the API does not report about the disks, or nil.
-func (a *app) describedNode(ctx context.Context) *admin.DescribeResponse {
-	node, err := a.describe(ctx, &admin.DescribeRequest{})
-	if err != nil {
-		a.note("style, bus, access, identity and offline reason are unknown: %s", brief(err))
-		return nil
-	}
-	switch {
-	case node.DisksError == "":
-	case len(node.Disks) > 0:
-		a.note("a disk may be missing: %s", node.DisksError)
-	default:
-		a.note("style, bus, access, identity and offline reason are unknown: %s", node.DisksError)
-	}
-	return node
-}
-
-// addDescription adds what the API does not report, and what it did not answer.
-func (a *app) addDescription(e *diskEntry, node *admin.DescribeResponse) {
-	at := slices.IndexFunc(node.GetDisks(), func(d *admin.Disk) bool { return d.Number == e.Number })
-	if at < 0 {
-		return
-	}
-	d := node.Disks[at]
-	if d.Error != "" {
-		a.note("disk %d: cannot describe it: %s", d.Number, d.Error)
-		return
-	}
-	readOnly, reason := d.ReadOnly || d.WriteProtected, offlineReason(d, node.Disks)
-	e.Style, e.Bus, e.ReadOnly, e.Identity, e.OfflineReason = &d.Style, &d.Bus, &readOnly, &d.Identity, &reason
-	if e.SizeBytes == nil {
-		size := int64(d.SizeBytes)
-		e.SizeBytes = &size
-	}
-	if e.Online == nil {
-		e.Online = &d.Online
-	}
-}
-
-// disksOf returns the disks of a description.
-func disksOf(node *admin.DescribeResponse, only map[uint32]bool) (asked []askedDisk) {
-	for _, d := range node.GetDisks() {
-		if len(only) == 0 || only[d.Number] {
-			asked = append(asked, askedDisk{diskEntry: diskEntry{Number: d.Number}})
-		}
-	}
-	slices.SortFunc(asked, func(x, y askedDisk) int { return cmp.Compare(x.Number, y.Number) })
-	return asked
-}
-
-// askedDisk is a disk, and why the API did not answer about it.
-type askedDisk struct {
-	diskEntry
-	size, state, location error // location is noted for all disks at once
-}
-
-// noteFailures notes what the API did not answer about a disk. It reports whether all of it
-// is known anyway.
-func (a *app) noteFailures(d *askedDisk) (complete bool) {
-	for _, f := range []struct {
-		what string
-		err  error
-	}{{"size", d.size}, {"state", d.state}} {
-		if f.err != nil {
-			a.note("disk %d: cannot get %s: %s", d.Number, f.what, brief(f.err))
-		}
-	}
-	return d.location == nil && (d.size == nil || d.SizeBytes != nil) && (d.state == nil || d.Online != nil)
-}
-
-// disks returns what the API reports about all disks. If it fails with errIncomplete, the list
-// is usable, and the missing parts have been reported.
+// disks returns the disks with these numbers, or all of them. Each is asked once: by csi-proxy for
+// its description or, without the pipe of administrators, through the API. If disks fails with
+// errIncomplete, the list is usable, and what is missing has been noted.
 func (a *app) disks(ctx context.Context, only map[uint32]bool) ([]diskEntry, error) {
-	asked, err := a.askDisks(ctx, only)
-	if err != nil {
-		return nil, err
-	}
-	entries, complete := []diskEntry{}, true
-	for i := range asked {
-		complete = a.noteFailures(&asked[i]) && complete
-		entries = append(entries, asked[i].diskEntry)
-	}
-	if !complete {
-		return entries, &failure{err: errIncomplete}
-	}
-	return entries, nil
-}
-
-// askDisks asks the API about disks, a few at once, each with its own time limit.
-func (a *app) askDisks(ctx context.Context, only map[uint32]bool) ([]askedDisk, error) {
 	conn, err := a.connectAPI("disk/v1")
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	client := v1.NewDiskClient(conn)
-	ids, err := answer(ctx, a, client.ListDiskIDs, &v1.ListDiskIDsRequest{})
-	if err != nil {
-		return nil, &failure{"disk/v1 ListDiskIDs", err}
+	var ids *v1.ListDiskIDsResponse
+	var locations *v1.ListDiskLocationsResponse
+	var node *admin.DescribeResponse
+	var unlisted, unlocated, undescribed error
+	var group sync.WaitGroup
+	group.Go(func() { ids, unlisted = answer(ctx, a, client.ListDiskIDs, &v1.ListDiskIDsRequest{}) })
+	group.Go(func() {
+		locations, unlocated = answer(ctx, a, client.ListDiskLocations, &v1.ListDiskLocationsRequest{})
+	})
+	group.Go(func() { node, undescribed = a.describe(ctx, &admin.DescribeRequest{}) })
+	group.Wait()
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // half a list would look like a node with half of its disks
+	}
+	complete := true
+	missing := func(format string, args ...any) {
+		a.note(format, args...)
+		complete = false
+	}
+	described := map[uint32]*admin.Disk{}
+	for _, d := range node.GetDisks() {
+		described[d.Number] = d
+	}
+	numbers := slices.Sorted(maps.Keys(ids.GetDiskIDs()))
+	switch {
+	case unlisted != nil && len(described) == 0:
+		return nil, &failure{"disk/v1 ListDiskIDs", unlisted}
+	case unlisted != nil:
+		a.noteError(&failure{"disk/v1 ListDiskIDs", unlisted})
+		missing("the list has only what the pipe of administrators knows")
+		numbers = slices.Sorted(maps.Keys(described))
 	}
 	for n := range only {
-		if ids.DiskIDs[n] == nil {
+		if unlisted == nil && !slices.Contains(numbers, n) {
 			return nil, &failure{err: fmt.Errorf("the node has no disk %d", n)}
 		}
 	}
-	asked := []askedDisk{}
-	for _, n := range slices.Sorted(maps.Keys(ids.DiskIDs)) {
-		if len(only) == 0 || only[n] {
-			asked = append(asked, askedDisk{diskEntry: diskEntry{Number: n, Serial: ids.DiskIDs[n].SerialNumber, Page83: ids.DiskIDs[n].Page83}})
-		}
-	}
-	locations, unlocated := answer(ctx, a, client.ListDiskLocations, &v1.ListDiskLocationsRequest{})
 	if unlocated != nil {
-		a.note("cannot get the locations of disks: %s", brief(unlocated))
+		missing("cannot get the locations of disks: %s", brief(unlocated))
 	}
-	admin.EachDevice(len(asked), func(i int) {
-		d := &asked[i]
-		d.location = unlocated
-		if l := locations.GetDiskLocations()[d.Number]; l != nil {
-			d.Location = &diskLocation{l.Adapter, l.Bus, l.Target, l.LUNID}
+	const unknown = "style, bus, access, identity and offline reason are unknown: %s"
+	switch {
+	case statusIn(undescribed) != nil:
+		missing(unknown, brief(undescribed))
+	case undescribed != nil: // there is no such pipe
+		a.note(unknown, brief(undescribed))
+	case node.DisksError != "" && len(described) > 0:
+		missing("a disk may be missing: %s", node.DisksError)
+	case node.DisksError != "":
+		missing(unknown, node.DisksError)
+	}
+	entries := []diskEntry{}
+	for _, n := range numbers {
+		if len(only) > 0 && !only[n] {
+			continue
 		}
-		var stats *v1.GetDiskStatsResponse
-		if stats, d.size = answer(ctx, a, client.GetDiskStats, &v1.GetDiskStatsRequest{DiskNumber: d.Number}); d.size == nil {
-			d.SizeBytes = &stats.TotalBytes
+		e := diskEntry{Number: n, Serial: ids.GetDiskIDs()[n].GetSerialNumber(), Page83: ids.GetDiskIDs()[n].GetPage83()}
+		if l := locations.GetDiskLocations()[n]; l != nil {
+			e.Location = &diskLocation{l.Adapter, l.Bus, l.Target, l.LUNID}
 		}
-		if d.size != nil && status.Code(d.size) == codes.DeadlineExceeded {
-			d.state = d.size // it would not answer either
-			return
+		switch d := described[n]; {
+		case d != nil && d.Error != "":
+			missing("disk %d: cannot describe it: %s", n, d.Error)
+			e.add(d, node.Disks)
+		case d != nil:
+			e.add(d, node.Disks)
+		case len(described) > 0:
+			missing("disk %d is not described", n)
 		}
-		var state *v1.GetDiskStateResponse
-		if state, d.state = answer(ctx, a, client.GetDiskState, &v1.GetDiskStateRequest{DiskNumber: d.Number}); d.state == nil {
-			d.Online = &state.IsOnline
+		entries = append(entries, e)
+	}
+	if len(described) > 0 {
+		return entries, incompleteUnless(complete)
+	}
+	size, state := make([]error, len(entries)), make([]error, len(entries))
+	admin.EachDevice(len(entries), func(i int) { size[i], state[i] = a.askDisk(ctx, client, &entries[i]) })
+	for i, e := range entries {
+		if size[i] != nil {
+			missing("disk %d: cannot get size: %s", e.Number, brief(size[i]))
 		}
-	})
-	return asked, nil
+		if state[i] != nil {
+			missing("disk %d: cannot get state: %s", e.Number, brief(state[i]))
+		}
+	}
+	return entries, incompleteUnless(complete)
+}
+
+func incompleteUnless(complete bool) error {
+	if complete {
+		return nil
+	}
+	return &failure{err: errIncomplete}
+}
+
+// add adds what is known of a disk.
+func (e *diskEntry) add(d *admin.Disk, all []*admin.Disk) {
+	if d.SizeBytes > 0 {
+		size := int64(d.SizeBytes)
+		e.SizeBytes = &size
+	}
+	if d.Error != "" {
+		return
+	}
+	readOnly, reason := d.ReadOnly || d.WriteProtected, offlineReason(d, all)
+	e.Online, e.Style, e.Bus, e.ReadOnly, e.Identity, e.OfflineReason = &d.Online, &d.Style, &d.Bus, &readOnly, &d.Identity, &reason
+}
+
+// askDisk asks the API about a disk.
+func (a *app) askDisk(ctx context.Context, client v1.DiskClient, e *diskEntry) (size, state error) {
+	stats, size := answer(ctx, a, client.GetDiskStats, &v1.GetDiskStatsRequest{DiskNumber: e.Number})
+	if size == nil {
+		e.SizeBytes = &stats.TotalBytes
+	}
+	if status.Code(size) == codes.DeadlineExceeded {
+		return size, size // it would not answer either
+	}
+	is, state := answer(ctx, a, client.GetDiskState, &v1.GetDiskStateRequest{DiskNumber: e.Number})
+	if state == nil {
+		e.Online = &is.IsOnline
+	}
+	return size, state
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"runtime"
 	"slices"
@@ -117,13 +118,12 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 	}
 	found := examinePipes(probes, version, ownersOf(servedAt, pipes.ServerOf))
 	if slices.ContainsFunc(probes, func(p probed) bool { return p.state == served }) {
-		var ofKubelet, ofNode, ofISCSI []finding
+		var ofKubelet, ofNode []finding
 		var group sync.WaitGroup
 		group.Go(func() { ofKubelet = a.examineKubelet(ctx, kubelet) })
 		group.Go(func() { ofNode = a.examineNode(ctx) })
-		group.Go(func() { ofISCSI = a.examineISCSI(ctx) })
 		group.Wait()
-		found = slices.Concat(found, examineBuilds(probes, version), ofKubelet, ofNode, ofISCSI)
+		found = slices.Concat(found, examineBuilds(probes, version), ofKubelet, ofNode)
 	}
 	found = slices.Concat(found, a.examineServices(paths), examineWindows())
 	found = grouped(found)
@@ -188,9 +188,13 @@ func (a *app) printFindings(found []finding) error {
 	return nil
 }
 
-// checkFailed returns the finding for a check that could not be made.
+// checkFailed returns the finding for a check that could not be made. That a pipe is not served
+// may be intended: the check of pipes knows.
 func checkFailed(check string, err error) []finding {
 	text, hint := explain(err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return []finding{{resultNote, check, "not checked: " + text, "csi-proxyctl versions shows which versions of the API are served"}}
+	}
 	return []finding{{resultUnknown, check, "not checked: " + text, cmp.Or(hint, "csi-proxyctl calls shows what csi-proxy does now; its log has the reason")}}
 }
 
@@ -402,23 +406,35 @@ func examineSMB(mappings []smbMapping) []finding {
 	return found
 }
 
-// examineISCSI checks the service that iSCSI needs.
-func (a *app) examineISCSI(ctx context.Context) []finding {
+// examineISCSI checks the service that iSCSI needs. node may be nil, if its disks are not known.
+func (a *app) examineISCSI(ctx context.Context, node *admin.DescribeResponse) []finding {
 	const check = "iscsi"
 	var s *systemv1alpha1.GetServiceResponse
 	err := a.onSystem(ctx, "GetService", func(ctx context.Context, client systemv1alpha1.SystemClient) (err error) {
 		s, err = client.GetService(ctx, &systemv1alpha1.GetServiceRequest{Name: "MSiSCSI"})
 		return err
 	})
+	state := "does not exist"
 	switch {
-	case status.Code(err) == codes.NotFound:
-		return []finding{{resultNote, check, "the service MSiSCSI does not exist: this node cannot use iSCSI volumes", ""}}
-	case err != nil:
+	case err != nil && status.Code(err) != codes.NotFound:
 		return checkFailed(check, err)
-	case s.StartType == systemv1alpha1.StartType_DISABLED:
-		return []finding{{resultNote, check, "the service MSiSCSI is disabled: this node cannot use iSCSI volumes", "to enable it: sc.exe config MSiSCSI start= auto"}}
-	case s.Status != systemv1alpha1.ServiceStatus_RUNNING:
-		return []finding{{resultNote, check, "the service MSiSCSI is " + strings.ToLower(s.Status.String()) + "; Windows does not start it automatically", "if the node uses iSCSI volumes: csi-proxyctl system start MSiSCSI"}}
+	case err != nil:
+	case s.StartType == systemv1alpha1.StartType_DISABLED && s.Status != systemv1alpha1.ServiceStatus_RUNNING:
+		state = "is disabled"
+	default:
+		state = "is " + strings.ToLower(s.Status.String())
 	}
-	return []finding{{resultOK, check, "the service MSiSCSI is running", ""}}
+	for _, d := range node.GetDisks() {
+		if state != "is running" && d.Bus == "iSCSI" && diskStanding(node, d) != free {
+			return []finding{{resultProblem, check, fmt.Sprintf("the service MSiSCSI %s, although disk %d is a LUN of iSCSI and in use: a lost session is not made again", state, d.Number),
+				"sc.exe config MSiSCSI start= auto; csi-proxyctl system start MSiSCSI"}}
+		}
+	}
+	switch state {
+	case "is running":
+		return []finding{{resultOK, check, "the service MSiSCSI is running", ""}}
+	case "does not exist", "is disabled":
+		return []finding{{resultNote, check, "the service MSiSCSI " + state + ": this node cannot use iSCSI volumes", "to enable it, if it exists: sc.exe config MSiSCSI start= auto"}}
+	}
+	return []finding{{resultNote, check, "the service MSiSCSI " + state + "; Windows does not start it automatically", "if the node uses iSCSI volumes: csi-proxyctl system start MSiSCSI"}}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
@@ -39,10 +38,10 @@ func (a *app) examineNode(ctx context.Context) []finding {
 	}
 	switch {
 	case statusIn(l.nodeErr) != nil:
-		return append(checkFailed("disks", l.nodeErr), found...)
+		return slices.Concat(checkFailed("disks", l.nodeErr), found, a.examineISCSI(ctx, nil))
 	case l.nodeErr != nil:
 		text, _ := explain(l.nodeErr)
-		return append(a.examineDisksOnly(ctx), finding{resultNote, "volumes", "volumes, links, calls, SMB mappings and iSCSI sessions were not checked: " + text,
+		return append(slices.Concat(a.examineDisksOnly(ctx), a.examineISCSI(ctx, nil)), finding{resultNote, "volumes", "volumes, links, calls, SMB mappings and iSCSI sessions were not checked: " + text,
 			"use the csi-proxy of the same release as csi-proxyctl, without -admin-pipe=false, as an administrator"})
 	}
 	if l.idsErr != nil {
@@ -76,7 +75,7 @@ func (a *app) examineNode(ctx context.Context) []finding {
 		links = append(notListed("links", node.LinksError), links...)
 	}
 	broken := slices.ContainsFunc(links, func(f finding) bool { return f.Result == resultProblem })
-	return slices.Concat(disks, volumes, links, found, a.examineMappings(ctx), examineTargets(node, broken), examineDirs(node))
+	return slices.Concat(disks, volumes, links, found, a.examineMappings(ctx), a.examineISCSI(ctx, node), examineTargets(node, broken), examineDirs(node), examineProblems(node))
 }
 
 // look is what doctor and why ask csi-proxy for, side by side.
@@ -119,6 +118,14 @@ func examineDirs(node *admin.DescribeResponse) (found []finding) {
 	return found
 }
 
+// examineProblems finds what csi-proxy itself cannot do.
+func examineProblems(node *admin.DescribeResponse) (found []finding) {
+	for _, p := range node.Problems {
+		found = append(found, finding{resultNote, "log", p.What, p.Remedy})
+	}
+	return found
+}
+
 // devicesHang is the remedy if Windows does not answer about devices.
 const devicesHang = "look for errors of disks in the System event log, and for calls that hang with csi-proxyctl calls; restart the node if that persists"
 
@@ -147,6 +154,9 @@ func examineDisks(node *admin.DescribeResponse, serials map[uint32]string) []fin
 		}
 		if cause, remedy := diskTrouble(node, d, what); cause != "" {
 			found = append(found, finding{resultProblem, "disks", cause, remedy})
+		}
+		if t := twinTrouble(node, d, serials); t.result != "" && !slices.Contains(found, t.of("disks")) {
+			found = append(found, t.of("disks"))
 		}
 	}
 	return found
@@ -340,53 +350,41 @@ func unusedBehind(v *admin.Volume, disks []*admin.Disk) uint64 {
 	return 0
 }
 
-// examineLinks finds links and mount points whose volume, directory or share is gone.
+// examineLinks finds paths of volumes of pods, and of staged volumes, at which there is no volume,
+// directory or share, or another one than there should be.
 func examineLinks(node *admin.DescribeResponse) []finding {
 	const check = "links"
 	type broken struct {
-		path, cause string
-		more        int
+		finding
+		more int
 	}
 	var all []*broken
 	by := map[string]*broken{} // by what is gone, to which a pod's link and a mount point lead
+	links := 0
 	for _, w := range node.Links {
-		last := &admin.Hop{}
-		if n := len(w.Hops); n > 0 {
-			last = w.Hops[n-1]
-		}
-		gone, cause := "", ""
+		links += min(1, len(w.Hops))
+		gone, t := wayTrouble(node, w, func() []*admin.Way { return node.Links })
 		switch {
-		case w.Error != "" && len(w.Hops) == 0:
-			gone, cause = w.Path, "something that does not answer: "+w.Error
-		case w.Share != "" && w.ShareStatus == "":
-			gone, cause = w.Share, w.Share+", which is not mapped"
-		case w.Share != "": // examineSMB reports the mapping
-		case last.Volume != "" && node.VolumesError == "" && !slices.ContainsFunc(node.Volumes, func(v *admin.Volume) bool { return strings.EqualFold(v.Id, last.Volume) }):
-			gone, cause = last.Volume, last.Volume+", which is not on this node: its disk was detached or is offline"
-		case w.Missing != "":
-			gone, cause = w.Path, last.Target+", which does not exist"
-		case w.Error != "":
-			gone, cause = w.Location, w.Location+", which cannot be opened: "+w.Error
-		}
-		switch {
-		case cause == "":
+		case t.result == "":
 		case by[gone] != nil:
 			by[gone].more++
 		default:
-			by[gone] = &broken{path: w.Path, cause: cause}
+			if !strings.Contains(t.cause, w.Path) {
+				t.cause = w.Path + ": " + t.cause
+			}
+			by[gone] = &broken{finding: t.of(check)}
 			all = append(all, by[gone])
 		}
 	}
-	if all == nil {
-		return []finding{{resultOK, check, plural(len(node.Links), "1 link or mount point of a volume, leading to something", "%d links and mount points of volumes, all leading to something"), ""}}
-	}
 	var found []finding
 	for _, b := range all {
-		text := b.path + " leads to " + b.cause
 		if b.more > 0 {
-			text += plural(b.more, "; 1 more path leads there", "; %d more paths lead there")
+			b.What += plural(b.more, "; the same is so for 1 more path", "; the same is so for %d more paths")
 		}
-		found = append(found, finding{resultProblem, check, text, "csi-proxyctl why " + quoted(b.path) + " says what to do"})
+		found = append(found, b.finding)
+	}
+	if !slices.ContainsFunc(found, func(f finding) bool { return f.Result == resultProblem }) {
+		found = append(found, finding{resultOK, check, plural(links, "1 link or mount point of a volume, leading to a volume, share or directory", "%d links and mount points of volumes, each leading to a volume, share or directory"), ""})
 	}
 	return found
 }
@@ -416,17 +414,12 @@ func examineCalls(flying []*admin.Call) []finding {
 			continue
 		}
 		l.running++
-		age := time.Duration(c.AgeMilliseconds) * time.Millisecond
-		if !c.CallerGone && age < hangs {
+		if !hanging(c) {
 			continue
 		}
 		if hung++; hung <= mostCalls {
-			e := callEntry{Phase: c.Phase, Win32: c.Win32, WaitsFor: c.WaitsFor, HeldBy: c.HeldBy}
-			hint := "csi-proxyctl calls --watch shows whether it ends; if it does not, check the disk that it names, and restart the node"
-			if c.WaitsFor != "" {
-				hint = "csi-proxyctl calls shows what that call does"
-			}
-			found = append(found, finding{resultProblem, check, fmt.Sprintf("call %d, %s, has not ended for %v: %s", c.Id, c.Method, age, e.does()), hint})
+			cause, remedy := hangTrouble(flying, c)
+			found = append(found, finding{resultProblem, check, cause, remedy})
 		}
 	}
 	if hung > mostCalls {
@@ -458,7 +451,7 @@ func examineFailed(failed []*admin.FailedCall, links []*admin.Way) (found []find
 		switch {
 		case cause != "":
 			found = append(found, finding{resultProblem, "calls", cause, remedy})
-		case f.Call.GetChanges() || slices.Contains([]string{"Internal", "Unavailable", "DeadlineExceeded"}, f.Code):
+		case f.Call.GetChanges() || !slices.Contains([]string{"NotFound", "Canceled"}, f.Code): // drivers ask for what may not exist
 			others = append(others, f)
 		}
 	}
@@ -469,7 +462,7 @@ func examineFailed(failed []*admin.FailedCall, links []*admin.Way) (found []find
 		}
 		found = append(found, finding{resultNote, "calls", fmt.Sprintf("%s, and no later one succeeded instead; the last is %s: %s",
 			plural(int(times), "1 call failed within 10 minutes", "%d calls failed within 10 minutes"), others[0].Call.GetMethod(), others[0].Error),
-			"csi-proxyctl calls --failed -o yaml shows them, and which calls of Windows failed in them"})
+			"correct what the error names; csi-proxyctl calls --failed -o yaml shows them, and which calls of Windows failed in them"})
 	}
 	return found
 }

@@ -47,14 +47,21 @@ func TestExamineLinks(t *testing.T) {
 	}{
 		"none":    {&admin.DescribeResponse{}, []string{"ok 0 links"}},
 		"volume":  {&admin.DescribeResponse{Volumes: there, Links: []*admin.Way{mount(`C:\a`)}}, []string{"ok 1 link or mount point of a volume"}},
-		"gone":    {&admin.DescribeResponse{Links: []*admin.Way{mount(`C:\a`), mount(`C:\b`), mount(`C:\c`)}}, []string{`problem C:\a leads to ` + id + ", which is not on this node: its disk was detached or is offline; 2 more paths lead there"}},
-		"missing": {&admin.DescribeResponse{Links: []*admin.Way{link(`C:\a`, `C:\b\c`, &admin.Way{Location: `C:\b`, Missing: "c"})}}, []string{`problem C:\a leads to C:\b\c, which does not exist`}},
-		"error":   {&admin.DescribeResponse{Links: []*admin.Way{link(`C:\a`, `C:\b`, &admin.Way{Location: `C:\b`, Error: "broken"})}}, []string{`problem C:\a leads to C:\b, which cannot be opened: broken`}},
+		"gone":    {&admin.DescribeResponse{Links: []*admin.Way{mount(`C:\a`), mount(`C:\b`), mount(`C:\c`)}}, []string{`problem the volume that is mounted at C:\a is not on this node: its disk was detached; the same is so for 2 more paths`}},
+		"missing": {&admin.DescribeResponse{Links: []*admin.Way{link(`C:\a`, `C:\b\c`, &admin.Way{Location: `C:\b`, Missing: "c"})}}, []string{`problem C:\a leads to C:\b, below which c does not exist`}},
+		"error":   {&admin.DescribeResponse{Links: []*admin.Way{link(`C:\a`, `C:\b`, &admin.Way{Location: `C:\b`, Error: "broken"})}}, []string{`problem C:\a: C:\b cannot be opened: broken`}},
 		"shares": {&admin.DescribeResponse{Links: []*admin.Way{
 			link(`C:\a`, `\\nas\a\`, &admin.Way{Share: `\\nas\a`}),
 			link(`C:\b`, `\\nas\b\`, &admin.Way{Share: `\\nas\b`, ShareStatus: "disconnected"}), // of the check of mappings
 			link(`C:\c`, `\\nas\c\`, &admin.Way{Share: `\\nas\c`, ShareStatus: "ok"}),
-		}}, []string{`problem C:\a leads to \\nas\a, which is not mapped`}},
+		}}, []string{`problem C:\a: \\nas\a is not mapped on this node`}},
+		"no volume": {&admin.DescribeResponse{Links: []*admin.Way{
+			{Path: `C:\k\pods\1\mount`, Location: `C:\k\pods\1`, Missing: "mount"}, {Path: `C:\k\pods\2\mount`, Location: `C:\k\pods\2\mount`}, {Path: `C:\k\globalmount`, Location: `C:\k\globalmount`},
+			link(`C:\k\pods\3\mount`, `C:\k\other\globalmount`, &admin.Way{Location: `C:\k\other\globalmount`}),
+		}}, []string{
+			`note C:\k\pods\1\mount does not exist`, `note no volume is mounted at C:\k\pods\2\mount: it is a plain directory`, `note no volume is mounted at C:\k\globalmount: it is a plain directory`,
+			`problem C:\k\pods\3\mount: no volume is mounted at C:\k\other\globalmount: it is a plain directory`,
+		}},
 	} {
 		t.Run(name, func(t *testing.T) { expectFindings(t, examineLinks(c.node), c.want...) })
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -27,6 +29,10 @@ environment it is not the same, as that of another pod. It uses a pipe that only
 			_, err := onAdmin(c.Context(), a, "stop", func(ctx context.Context, c admin.AdminClient) (*admin.StopResponse, error) {
 				return c.Stop(ctx, &admin.StopRequest{Pod: os.Getenv(admin.PodVariable)})
 			})
+			if errors.Is(err, fs.ErrNotExist) && !a.nothingListens() {
+				return &failure{err: &hinted{errors.New("csi-proxy serves without the pipe of administrators, so it cannot be asked to stop, and was not stopped"),
+					"Stop-Service, Ctrl-C or the signal of its container stop it, the last within seconds: start it without -admin-pipe=false, so that this lets its calls end first"}}
+			}
 			switch status.Code(err) {
 			case codes.DeadlineExceeded, codes.Unavailable:
 				return &failure{err: &hinted{err, "it stops when its calls have ended, and cuts them off after a minute: its log names them"}}

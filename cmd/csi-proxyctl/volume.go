@@ -44,14 +44,15 @@ func (a *app) listVolumes(ctx context.Context) error {
 	if err != nil && statusIn(err) == nil {
 		return err
 	}
-	described := a.describedVolumes(ctx)
+	node, undescribed := a.describe(ctx, &admin.DescribeRequest{})
 	if ctx.Err() != nil {
 		return ctx.Err() // as for disks
 	}
+	if err != nil && len(node.GetVolumes()) == 0 {
+		return err
+	}
+	described, complete := a.describedVolumes(node, undescribed)
 	if err != nil {
-		if len(described) == 0 {
-			return err
-		}
 		a.noteError(err)
 		a.note("the list has only what the pipe of administrators knows")
 		for _, d := range described {
@@ -61,7 +62,7 @@ func (a *app) listVolumes(ctx context.Context) error {
 		}
 		slices.Sort(failed)
 	}
-	complete := err == nil && len(failed) == 0
+	complete = complete && err == nil && len(failed) == 0
 	for _, n := range slices.Compact(failed) {
 		asked = append(asked, volumesOn(n, described)...)
 	}
@@ -196,25 +197,26 @@ func (a *app) askVolumesOn(ctx context.Context, volumes v1.VolumeClient, disk ui
 	return asked, nil
 }
 
-// describedVolumes returns what the API does not report, by the volume ID in lower case.
-// Of those that do not answer, only some of it is known.
-func (a *app) describedVolumes(ctx context.Context) map[string]*admin.Volume {
-	node, err := a.describe(ctx, &admin.DescribeRequest{})
+// describedVolumes returns what the API does not report, by the volume ID in lower case, and
+// whether that is all of it. Of volumes that do not answer, only some of it is known.
+func (a *app) describedVolumes(node *admin.DescribeResponse, err error) (all map[string]*admin.Volume, complete bool) {
+	complete = statusIn(err) == nil // without the pipe of administrators it is never known
 	if err != nil {
 		a.note("file system, label and mount points are unknown: %s", brief(err))
-		return nil
 	}
-	if node.VolumesError != "" {
-		a.note("file system, label and mount points are unknown: %s", node.VolumesError)
+	if text := node.GetVolumesError(); text != "" {
+		complete = false
+		a.note("file system, label and mount points are unknown: %s", text)
 	}
-	all := map[string]*admin.Volume{}
-	for _, v := range node.Volumes {
+	all = map[string]*admin.Volume{}
+	for _, v := range node.GetVolumes() {
 		if v.Error != "" {
+			complete = false
 			a.note("volume %s does not answer: %s", v.Id, v.Error)
 		}
 		all[strings.ToLower(v.Id)] = v
 	}
-	return all
+	return all, complete
 }
 
 // percent formats how much of a volume is used. A nearly full one is not 100%.

@@ -103,7 +103,8 @@ type inquiry struct {
 	// unmade is the path at which a pod does not have its volume yet, if the staging path is
 	// explained instead.
 	unmade string
-	busy   bool // a call is using what is explained
+	busy   bool      // a call is using what is explained
+	iscsi  []finding // of doctor, if a disk is a LUN
 	// others are the paths of the pod's other volumes.
 	others []string
 	explanation
@@ -181,6 +182,9 @@ func (a *app) why(ctx context.Context, text string) (explanation, error) {
 func (q *inquiry) causeInText() {
 	if _, result, cause, command := causeIn(q.text); cause != "" {
 		q.step("text", "%s", cause)
+		if result == resultUnknown && q.Result == resultUnknown {
+			q.Cause, q.Remedy = cause+"; and "+q.Cause, command
+		}
 		q.conclude(result, cause, command)
 	}
 }
@@ -221,6 +225,9 @@ func (q *inquiry) describe(ctx context.Context, in *admin.DescribeRequest) error
 	q.failed = recent(q.node, q.calls, l.failed)
 	if in.Name != "" && q.unmade == "" && q.others == nil {
 		q.others = q.node.OtherPaths
+	}
+	if q.iscsi == nil && slices.ContainsFunc(q.node.Disks, func(d *admin.Disk) bool { return d.Bus == "iSCSI" }) {
+		q.iscsi = q.a.examineISCSI(ctx, q.node)
 	}
 	silent := q.node.DisksError
 	if len(q.node.Disks) > 0 { // the others are listed
@@ -343,11 +350,11 @@ func (q *inquiry) notServed(ctx context.Context) bool {
 	return q.Result != ""
 }
 
-// examined takes the first problem of doctor as the cause.
+// examined takes the first problem of doctor as the cause, or else what is unknown or a note.
 func (q *inquiry) examined(found []finding) {
 	for _, f := range found {
-		if f.Result == resultProblem {
-			q.blame(f.What, f.Hint)
+		if f.Result != resultOK {
+			q.conclude(f.Result, f.What, f.Hint)
 		}
 	}
 }
@@ -364,7 +371,13 @@ func (q *inquiry) named(ctx context.Context, name string) subject {
 	}
 	switch {
 	case len(disks) > 1:
-		q.twins(name, disks)
+		for _, d := range q.node.Disks {
+			if slices.Contains(disks, d.Number) {
+				q.disk(d)
+				q.checkDisk(d)
+			}
+		}
+		q.conclude(resultUnknown, fmt.Sprintf("disks %s have this identifier", strings.Trim(fmt.Sprint(disks), "[]")), "csi-proxyctl why NUMBER looks at one of them")
 		return subject{}
 	case len(disks) == 1:
 		return subject{kind: aDisk, disk: disks[0]}
@@ -409,26 +422,6 @@ func (q *inquiry) places(ctx context.Context) (at []string, missing string) {
 		at = append(at, way.Path)
 	}
 	return at, missing
-}
-
-// twins explains a serial number that several disks have.
-func (q *inquiry) twins(serial string, disks []uint32) {
-	var each []string
-	for _, d := range q.node.Disks {
-		if !slices.Contains(disks, d.Number) {
-			continue
-		}
-		q.disk(d)
-		var at []string
-		for _, v := range q.node.Volumes {
-			if slices.Contains(v.Disks, d.Number) {
-				at = append(at, v.MountedAt...)
-			}
-		}
-		each = append(each, fmt.Sprintf("disk %d is %s", d.Number, cmp.Or(strings.Join(at, " and "), "mounted nowhere")))
-	}
-	q.blame(fmt.Sprintf("several disks have the serial number %s, so a driver may take the wrong one: %s", hosterr.Quote(serial), strings.Join(each, "; ")),
-		"csi-proxyctl why NUMBER looks at one of them; detach one only if it is mounted nowhere and no pod needs it")
 }
 
 // unknown explains a name that nothing has. In the text of an event, it is the name of a volume
@@ -573,7 +566,7 @@ func (q *inquiry) path(ctx context.Context, path string) {
 	case v != nil:
 		q.volume(v)
 	case volume != "":
-		q.gone(volume, way.Hops[len(way.Hops)-1].Path)
+		q.gone(volume, "that is mounted at "+way.Hops[len(way.Hops)-1].Path)
 	}
 	names := []string{path, strings.TrimRight(way.Location+`\`+way.Missing, `\`)}
 	for _, h := range way.Hops { // they exist, so calls that failed to make them no longer matter
@@ -581,35 +574,33 @@ func (q *inquiry) path(ctx context.Context, path string) {
 		names = slices.DeleteFunc(names, func(name string) bool { return samePath(name, h.Path) })
 	}
 	failed := q.checkCalls(names...)
-	base := way.Location
-	if p, err := winpath.Parse(way.Location); err == nil && !p.IsRoot() {
-		base = strings.ToLower(p.Base())
-	}
-	isTarget := func(base string) bool { return base == "globalmount" || base == "mount" }
+	_, t := wayTrouble(q.node, way, func() []*admin.Way { return q.links(ctx) })
+	wanted := strings.TrimRight(way.Location+`\`+way.Missing, `\`)
+	target := strings.HasSuffix(strings.ToLower(wanted), "mount") // the kubelet stages or publishes a volume there
 	switch {
-	case way.Error != "":
-		q.blame(way.Location+" cannot be opened: "+way.Error, "see the volume and the disk above; csi-proxyctl doctor looks at the rest of the node")
-	case way.Missing != "" && len(way.Hops) > 0:
-		last := way.Hops[len(way.Hops)-1]
-		q.blame(fmt.Sprintf("%s leads to %s, below which %s does not exist", last.Path, way.Location, way.Missing),
-			"the volume was unstaged, or its content is another one: delete the pod, so that the kubelet unpublishes the volume and stages it again")
-	case way.Missing != "":
+	case t.result == resultProblem && (len(way.Hops) == 0 || way.Error+way.Missing != "" || !target):
+		q.blame(t.cause, t.remedy)
+	case t.result != "":
 		q.blameFailed(failed)
-		cause, remedy := path+" does not exist", "the driver or the kubelet has not made it on this node: see the driver's log"
-		if isTarget(strings.ToLower(way.Missing[strings.LastIndexByte(way.Missing, '\\')+1:])) {
-			q.blameUnstaged(resultProblem, cause, remedy, "smb")
-		} else {
-			q.blame(cause, remedy)
+		groups := map[bool][]string{true: {"smb"}}[way.Missing != ""]
+		if !target {
+			q.blame(t.cause, t.remedy)
 		}
-	case volume == "" && isTarget(base):
-		q.blameFailed(failed)
-		q.blameUnstaged(resultProblem, fmt.Sprintf("no volume is mounted at %s: it is a plain directory", way.Location),
-			"the driver has not staged the volume, or it was unmounted: delete the pod, so that the kubelet stages it again")
+		q.blameUnstaged(resultProblem, t.cause, t.remedy, groups...)
 	case !q.allowed(path):
 		q.blame(fmt.Sprintf("%s is not within the working directories [%s]", path, strings.Join(q.node.WorkingDirs, " ")),
 			"if drivers should use it, start csi-proxy with -working-dir=DIRECTORY, or with -kubelet-path=DIRECTORY if it is the kubelet's")
 	}
 	q.conclude(resultOK, "nothing wrong was found on the way from the path to the disk", "")
+}
+
+// links returns the paths of volumes of the node, or nil if they are not known.
+func (q *inquiry) links(ctx context.Context) []*admin.Way {
+	node, err := q.a.describe(ctx, &admin.DescribeRequest{Links: true})
+	if err != nil {
+		q.step("users", "which pods link to it is unknown: %s", brief(err))
+	}
+	return node.GetLinks()
 }
 
 // allowed reports whether the text of a path is within a working directory.
@@ -621,19 +612,18 @@ func (q *inquiry) allowed(path string) bool {
 
 // share explains the end of a path on a share.
 func (q *inquiry) share(ctx context.Context, way *admin.Way) {
-	remedy := "check that the server is up and has the share; then delete the pod, so that the driver maps the share again; csi-proxyctl smb new " + quoted(way.Share) + " maps it by hand"
-	switch {
+	remedy := mapAgain(way.Share)
+	switch _, t := wayTrouble(q.node, way, nil); {
 	case way.ShareStatus == "ok":
 		q.step("share", "%s is mapped, and Windows reports that the mapping works", way.Share)
 	case way.ShareStatus != "":
 		q.step("share", "%s is mapped, status: %s", way.Share, way.ShareStatus)
-	case way.Error != "":
-		q.blame("Windows does not list its SMB mappings: "+way.Error, "check the service LanmanWorkstation: sc.exe query LanmanWorkstation")
-		return
 	default:
-		q.step("share", "%s is not mapped", way.Share)
-		q.blameFailed(q.checkCallsWith(func(f field) bool { return onShare(f.value, way.Share) }))
-		q.blame(way.Share+" is not mapped on this node", remedy)
+		if way.Error == "" {
+			q.step("share", "%s is not mapped", way.Share)
+			q.blameFailed(q.checkCallsWith(func(f field) bool { return onShare(f.value, way.Share) }))
+		}
+		q.blame(t.cause, t.remedy)
 		return
 	}
 	link := ""
@@ -721,27 +711,15 @@ func (a *app) linkLeads(ctx context.Context, path string) (exists bool, err erro
 // waits longer.
 const openLimit = 30 * time.Second
 
-// gone explains a mount point whose volume the node does not have.
-func (q *inquiry) gone(volume, at string) {
+// gone explains a volume that the node does not have.
+func (q *inquiry) gone(volume, which string) {
 	q.step("volume", "%s does not exist on this node", volume)
-	var offline []string
 	for _, d := range q.node.Disks {
 		if !d.Online && d.Error == "" {
 			q.disk(d)
-			offline = append(offline, number(d.Number))
 		}
 	}
-	cause := fmt.Sprintf("the volume that is mounted at %s is not on this node: its disk was detached", at)
-	if offline == nil {
-		q.blame(cause, "attach the disk again and run: csi-proxyctl call disk/v1 Rescan; or delete the pod, so that the kubelet unmounts it")
-		return
-	}
-	which := "the offline disk "
-	if len(offline) > 1 {
-		which = "one of the offline disks "
-	}
-	q.blame(cause+", or is "+which+strings.Join(offline, ", "),
-		fmt.Sprintf("csi-proxyctl why %s shows why the disk is offline; if it is another disk, attach that one again and run: csi-proxyctl call disk/v1 Rescan", offline[0]))
+	q.blame(goneTrouble(q.node, which))
 }
 
 // volumeAt returns the volume with an ID, or the volume that a path without links is on.
@@ -762,8 +740,7 @@ func (q *inquiry) volumeAt(path string) *admin.Volume {
 func (q *inquiry) volumeOnly(ctx context.Context, id string) {
 	v := q.volumeAt(id)
 	if v == nil {
-		q.gone(id, "this ID")
-		q.Cause = strings.Replace(q.Cause, "the volume that is mounted at this ID", "the volume", 1)
+		q.gone(id, hosterr.Quote(id))
 		return
 	}
 	q.volume(v)
@@ -909,6 +886,21 @@ func (q *inquiry) checkDisk(d *admin.Disk) {
 	if cause, remedy := diskTrouble(q.node, d, fmt.Sprintf("disk %d", d.Number)); cause != "" {
 		q.blame(cause, remedy)
 	}
+	if t := twinTrouble(q.node, d, q.serials()); t.result != "" {
+		q.blame(t.cause, t.remedy)
+	}
+	if d.Bus == "iSCSI" {
+		q.examined(q.iscsi)
+	}
+}
+
+// serials returns the serial numbers of the disks.
+func (q *inquiry) serials() map[uint32]string {
+	all := map[uint32]string{}
+	for n, id := range q.ids {
+		all[n] = id.GetSerialNumber()
+	}
+	return all
 }
 
 // diskTrouble returns what is wrong with a disk, and what to do, or "". The cause calls the disk
@@ -1075,6 +1067,9 @@ func (q *inquiry) pipe(ctx context.Context, name string) {
 		q.step("pipe", "%s is served by %s", shownPath(name), cmp.Or(p.server, "a csi-proxy of unknown version"))
 		if calls, err := q.a.othersInFlight(ctx); err == nil {
 			q.examined(examineCalls(slices.DeleteFunc(calls, func(c *admin.Call) bool { return c.Pipe != name })))
+			failed, _ := q.a.lastFailed(ctx)
+			failed = slices.DeleteFunc(failed, func(f *admin.FailedCall) bool { return f.Call.GetPipe() != name })
+			q.examined(examineFailed(recent(&admin.DescribeResponse{VolumesError: "not asked"}, calls, failed), nil))
 		}
 		q.conclude(resultOK, svc.String()+" is served on this node",
 			"if a pod cannot open the pipe: it must mount it, and be restarted if it was started before csi-proxy")

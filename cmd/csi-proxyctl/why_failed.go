@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,12 +19,12 @@ import (
 // tries again after about two minutes at most, and a call may take as long.
 const recently = 10 * time.Minute
 
-// recent removes the failed calls that are old, those of administrators, such as InspectDisk, by
+// recent removes the failed calls that are old, those of this process and of administrators, such as InspectDisk, by
 // which why looks at the content of a disk, those that continue although their caller gave
 // up, and those that no longer matter.
 func recent(node *admin.DescribeResponse, flying []*admin.Call, all []*admin.FailedCall) []*admin.FailedCall {
 	return slices.DeleteFunc(all, func(f *admin.FailedCall) bool {
-		return ageOf(f.Call) >= recently || f.Call.GetPipe() == admin.Pipe || goesOn(flying, f) || f.Overcome || isOver(node, f)
+		return ageOf(f.Call) >= recently || f.Call.GetPipe() == admin.Pipe || f.Call.GetProcess() == uint32(os.Getpid()) || goesOn(flying, f) || f.Overcome || isOver(node, f)
 	})
 }
 
@@ -163,11 +164,7 @@ func (q *inquiry) blameHeld(ctx context.Context) {
 		if cause, _ := heldTrouble(f, nil); cause == "" || q.Result == resultProblem {
 			continue
 		}
-		node, err := q.a.describe(ctx, &admin.DescribeRequest{Links: true})
-		if err != nil {
-			q.step("users", "which pods link to it is unknown: %s", brief(err))
-		}
-		q.blame(heldTrouble(f, node.GetLinks()))
+		q.blame(heldTrouble(f, q.links(ctx)))
 	}
 	if len(q.seen) > 0 && q.Result == resultOK {
 		cause, remedy := failedTrouble(q.seen[0])

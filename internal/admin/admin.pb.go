@@ -500,8 +500,8 @@ type DescribeResponse struct {
 	Way *Way `protobuf:"bytes,3,opt,name=way,proto3" json:"way,omitempty"`
 	// The working directories of the daemon; none if every path is allowed.
 	WorkingDirs []string `protobuf:"bytes,4,rep,name=working_dirs,json=workingDirs,proto3" json:"working_dirs,omitempty"`
-	// Where the links and mount points of pods and of staged volumes lead, if the request asks
-	// for them.
+	// Where the paths of the volumes of pods and of staged volumes lead, if the request asks for
+	// them. One without hops is a plain directory, or does not exist.
 	Links []*Way `protobuf:"bytes,5,rep,name=links,proto3" json:"links,omitempty"`
 	// Why there are no disks or volumes, or empty.
 	DisksError   string `protobuf:"bytes,6,opt,name=disks_error,json=disksError,proto3" json:"disks_error,omitempty"`
@@ -516,7 +516,9 @@ type DescribeResponse struct {
 	// Why there are no sessions, or empty. It is also empty if the service MSiSCSI does not run.
 	SessionsError string `protobuf:"bytes,11,opt,name=sessions_error,json=sessionsError,proto3" json:"sessions_error,omitempty"`
 	// The SMB mappings, if the request asks for them.
-	Mappings      []*Mapping `protobuf:"bytes,12,rep,name=mappings,proto3" json:"mappings,omitempty"`
+	Mappings []*Mapping `protobuf:"bytes,12,rep,name=mappings,proto3" json:"mappings,omitempty"`
+	// What csi-proxy itself cannot do, such as write its log.
+	Problems      []*Problem `protobuf:"bytes,13,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -635,6 +637,67 @@ func (x *DescribeResponse) GetMappings() []*Mapping {
 	return nil
 }
 
+func (x *DescribeResponse) GetProblems() []*Problem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+// Problem is something that csi-proxy cannot do.
+type Problem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	What  string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
+	// What to do.
+	Remedy        string `protobuf:"bytes,2,opt,name=remedy,proto3" json:"remedy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Problem) Reset() {
+	*x = Problem{}
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Problem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Problem) ProtoMessage() {}
+
+func (x *Problem) ProtoReflect() protoreflect.Message {
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Problem.ProtoReflect.Descriptor instead.
+func (*Problem) Descriptor() ([]byte, []int) {
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Problem) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *Problem) GetRemedy() string {
+	if x != nil {
+		return x.Remedy
+	}
+	return ""
+}
+
 // Mapping is a global SMB mapping.
 type Mapping struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -651,7 +714,7 @@ type Mapping struct {
 
 func (x *Mapping) Reset() {
 	*x = Mapping{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +726,7 @@ func (x *Mapping) String() string {
 func (*Mapping) ProtoMessage() {}
 
 func (x *Mapping) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[8]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +739,7 @@ func (x *Mapping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mapping.ProtoReflect.Descriptor instead.
 func (*Mapping) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Mapping) GetShare() string {
@@ -738,7 +801,7 @@ type Disk struct {
 
 func (x *Disk) Reset() {
 	*x = Disk{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +813,7 @@ func (x *Disk) String() string {
 func (*Disk) ProtoMessage() {}
 
 func (x *Disk) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[9]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +826,7 @@ func (x *Disk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disk.ProtoReflect.Descriptor instead.
 func (*Disk) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Disk) GetNumber() uint32 {
@@ -862,7 +925,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +937,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[10]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +950,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Partition) GetNumber() uint32 {
@@ -938,7 +1001,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1013,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[11]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1026,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Volume) GetId() string {
@@ -1053,7 +1116,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1128,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[12]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1141,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Session) GetTarget() string {
@@ -1132,7 +1195,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1207,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[13]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1220,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Way) GetPath() string {
@@ -1225,7 +1288,7 @@ type Hop struct {
 
 func (x *Hop) Reset() {
 	*x = Hop{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1237,7 +1300,7 @@ func (x *Hop) String() string {
 func (*Hop) ProtoMessage() {}
 
 func (x *Hop) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[14]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1250,7 +1313,7 @@ func (x *Hop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hop.ProtoReflect.Descriptor instead.
 func (*Hop) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Hop) GetPath() string {
@@ -1292,7 +1355,7 @@ type ListCallsRequest struct {
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1367,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[15]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1380,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListCallsRequest) GetFailed() bool {
@@ -1338,7 +1401,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1413,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[16]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1426,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListCallsResponse) GetCalls() []*Call {
@@ -1402,7 +1465,7 @@ type FailedCall struct {
 
 func (x *FailedCall) Reset() {
 	*x = FailedCall{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[17]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1477,7 @@ func (x *FailedCall) String() string {
 func (*FailedCall) ProtoMessage() {}
 
 func (x *FailedCall) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[17]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1490,7 @@ func (x *FailedCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedCall.ProtoReflect.Descriptor instead.
 func (*FailedCall) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FailedCall) GetCall() *Call {
@@ -1497,7 +1560,7 @@ type FailedWin32 struct {
 
 func (x *FailedWin32) Reset() {
 	*x = FailedWin32{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[18]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1572,7 @@ func (x *FailedWin32) String() string {
 func (*FailedWin32) ProtoMessage() {}
 
 func (x *FailedWin32) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[18]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1585,7 @@ func (x *FailedWin32) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedWin32.ProtoReflect.Descriptor instead.
 func (*FailedWin32) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FailedWin32) GetAgeMilliseconds() int64 {
@@ -1595,7 +1658,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[19]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1670,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[19]
+	mi := &file_csiproxyadmin_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1683,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_csiproxyadmin_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Call) GetId() uint64 {
@@ -1751,7 +1814,7 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05links\x18\x03 \x01(\bR\x05links\x12\x1a\n" +
 	"\bsessions\x18\x04 \x01(\bR\bsessions\x12\x1a\n" +
-	"\bmappings\x18\x05 \x01(\bR\bmappings\"\x8a\x04\n" +
+	"\bmappings\x18\x05 \x01(\bR\bmappings\"\xc1\x04\n" +
 	"\x10DescribeResponse\x12,\n" +
 	"\x05disks\x18\x01 \x03(\v2\x16.csiproxyadmin.v1.DiskR\x05disks\x122\n" +
 	"\avolumes\x18\x02 \x03(\v2\x18.csiproxyadmin.v1.VolumeR\avolumes\x12'\n" +
@@ -1768,7 +1831,11 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\bsessions\x18\n" +
 	" \x03(\v2\x19.csiproxyadmin.v1.SessionR\bsessions\x12%\n" +
 	"\x0esessions_error\x18\v \x01(\tR\rsessionsError\x125\n" +
-	"\bmappings\x18\f \x03(\v2\x19.csiproxyadmin.v1.MappingR\bmappings\"d\n" +
+	"\bmappings\x18\f \x03(\v2\x19.csiproxyadmin.v1.MappingR\bmappings\x125\n" +
+	"\bproblems\x18\r \x03(\v2\x19.csiproxyadmin.v1.ProblemR\bproblems\"5\n" +
+	"\aProblem\x12\x12\n" +
+	"\x04what\x18\x01 \x01(\tR\x04what\x12\x16\n" +
+	"\x06remedy\x18\x02 \x01(\tR\x06remedy\"d\n" +
 	"\aMapping\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\tR\x05share\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
@@ -1884,7 +1951,7 @@ func file_csiproxyadmin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_csiproxyadmin_v1_admin_proto_rawDescData
 }
 
-var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_csiproxyadmin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_csiproxyadmin_v1_admin_proto_goTypes = []any{
 	(*StopRequest)(nil),        // 0: csiproxyadmin.v1.StopRequest
 	(*StopResponse)(nil),       // 1: csiproxyadmin.v1.StopResponse
@@ -1894,48 +1961,50 @@ var file_csiproxyadmin_v1_admin_proto_goTypes = []any{
 	(*Content)(nil),            // 5: csiproxyadmin.v1.Content
 	(*DescribeRequest)(nil),    // 6: csiproxyadmin.v1.DescribeRequest
 	(*DescribeResponse)(nil),   // 7: csiproxyadmin.v1.DescribeResponse
-	(*Mapping)(nil),            // 8: csiproxyadmin.v1.Mapping
-	(*Disk)(nil),               // 9: csiproxyadmin.v1.Disk
-	(*Partition)(nil),          // 10: csiproxyadmin.v1.Partition
-	(*Volume)(nil),             // 11: csiproxyadmin.v1.Volume
-	(*Session)(nil),            // 12: csiproxyadmin.v1.Session
-	(*Way)(nil),                // 13: csiproxyadmin.v1.Way
-	(*Hop)(nil),                // 14: csiproxyadmin.v1.Hop
-	(*ListCallsRequest)(nil),   // 15: csiproxyadmin.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),  // 16: csiproxyadmin.v1.ListCallsResponse
-	(*FailedCall)(nil),         // 17: csiproxyadmin.v1.FailedCall
-	(*FailedWin32)(nil),        // 18: csiproxyadmin.v1.FailedWin32
-	(*Call)(nil),               // 19: csiproxyadmin.v1.Call
+	(*Problem)(nil),            // 8: csiproxyadmin.v1.Problem
+	(*Mapping)(nil),            // 9: csiproxyadmin.v1.Mapping
+	(*Disk)(nil),               // 10: csiproxyadmin.v1.Disk
+	(*Partition)(nil),          // 11: csiproxyadmin.v1.Partition
+	(*Volume)(nil),             // 12: csiproxyadmin.v1.Volume
+	(*Session)(nil),            // 13: csiproxyadmin.v1.Session
+	(*Way)(nil),                // 14: csiproxyadmin.v1.Way
+	(*Hop)(nil),                // 15: csiproxyadmin.v1.Hop
+	(*ListCallsRequest)(nil),   // 16: csiproxyadmin.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),  // 17: csiproxyadmin.v1.ListCallsResponse
+	(*FailedCall)(nil),         // 18: csiproxyadmin.v1.FailedCall
+	(*FailedWin32)(nil),        // 19: csiproxyadmin.v1.FailedWin32
+	(*Call)(nil),               // 20: csiproxyadmin.v1.Call
 }
 var file_csiproxyadmin_v1_admin_proto_depIdxs = []int32{
 	5,  // 0: csiproxyadmin.v1.DiskContent.found:type_name -> csiproxyadmin.v1.Content
-	9,  // 1: csiproxyadmin.v1.DescribeResponse.disks:type_name -> csiproxyadmin.v1.Disk
-	11, // 2: csiproxyadmin.v1.DescribeResponse.volumes:type_name -> csiproxyadmin.v1.Volume
-	13, // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
-	13, // 4: csiproxyadmin.v1.DescribeResponse.links:type_name -> csiproxyadmin.v1.Way
-	12, // 5: csiproxyadmin.v1.DescribeResponse.sessions:type_name -> csiproxyadmin.v1.Session
-	8,  // 6: csiproxyadmin.v1.DescribeResponse.mappings:type_name -> csiproxyadmin.v1.Mapping
-	10, // 7: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
-	14, // 8: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
-	19, // 9: csiproxyadmin.v1.ListCallsResponse.calls:type_name -> csiproxyadmin.v1.Call
-	17, // 10: csiproxyadmin.v1.ListCallsResponse.failed:type_name -> csiproxyadmin.v1.FailedCall
-	19, // 11: csiproxyadmin.v1.FailedCall.call:type_name -> csiproxyadmin.v1.Call
-	18, // 12: csiproxyadmin.v1.FailedCall.win32:type_name -> csiproxyadmin.v1.FailedWin32
-	2,  // 13: csiproxyadmin.v1.Admin.InspectDisk:input_type -> csiproxyadmin.v1.InspectDiskRequest
-	3,  // 14: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
-	6,  // 15: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
-	15, // 16: csiproxyadmin.v1.Admin.ListCalls:input_type -> csiproxyadmin.v1.ListCallsRequest
-	0,  // 17: csiproxyadmin.v1.Admin.Stop:input_type -> csiproxyadmin.v1.StopRequest
-	4,  // 18: csiproxyadmin.v1.Admin.InspectDisk:output_type -> csiproxyadmin.v1.DiskContent
-	4,  // 19: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.DiskContent
-	7,  // 20: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
-	16, // 21: csiproxyadmin.v1.Admin.ListCalls:output_type -> csiproxyadmin.v1.ListCallsResponse
-	1,  // 22: csiproxyadmin.v1.Admin.Stop:output_type -> csiproxyadmin.v1.StopResponse
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	10, // 1: csiproxyadmin.v1.DescribeResponse.disks:type_name -> csiproxyadmin.v1.Disk
+	12, // 2: csiproxyadmin.v1.DescribeResponse.volumes:type_name -> csiproxyadmin.v1.Volume
+	14, // 3: csiproxyadmin.v1.DescribeResponse.way:type_name -> csiproxyadmin.v1.Way
+	14, // 4: csiproxyadmin.v1.DescribeResponse.links:type_name -> csiproxyadmin.v1.Way
+	13, // 5: csiproxyadmin.v1.DescribeResponse.sessions:type_name -> csiproxyadmin.v1.Session
+	9,  // 6: csiproxyadmin.v1.DescribeResponse.mappings:type_name -> csiproxyadmin.v1.Mapping
+	8,  // 7: csiproxyadmin.v1.DescribeResponse.problems:type_name -> csiproxyadmin.v1.Problem
+	11, // 8: csiproxyadmin.v1.Disk.partitions:type_name -> csiproxyadmin.v1.Partition
+	15, // 9: csiproxyadmin.v1.Way.hops:type_name -> csiproxyadmin.v1.Hop
+	20, // 10: csiproxyadmin.v1.ListCallsResponse.calls:type_name -> csiproxyadmin.v1.Call
+	18, // 11: csiproxyadmin.v1.ListCallsResponse.failed:type_name -> csiproxyadmin.v1.FailedCall
+	20, // 12: csiproxyadmin.v1.FailedCall.call:type_name -> csiproxyadmin.v1.Call
+	19, // 13: csiproxyadmin.v1.FailedCall.win32:type_name -> csiproxyadmin.v1.FailedWin32
+	2,  // 14: csiproxyadmin.v1.Admin.InspectDisk:input_type -> csiproxyadmin.v1.InspectDiskRequest
+	3,  // 15: csiproxyadmin.v1.Admin.ClearDisk:input_type -> csiproxyadmin.v1.ClearDiskRequest
+	6,  // 16: csiproxyadmin.v1.Admin.Describe:input_type -> csiproxyadmin.v1.DescribeRequest
+	16, // 17: csiproxyadmin.v1.Admin.ListCalls:input_type -> csiproxyadmin.v1.ListCallsRequest
+	0,  // 18: csiproxyadmin.v1.Admin.Stop:input_type -> csiproxyadmin.v1.StopRequest
+	4,  // 19: csiproxyadmin.v1.Admin.InspectDisk:output_type -> csiproxyadmin.v1.DiskContent
+	4,  // 20: csiproxyadmin.v1.Admin.ClearDisk:output_type -> csiproxyadmin.v1.DiskContent
+	7,  // 21: csiproxyadmin.v1.Admin.Describe:output_type -> csiproxyadmin.v1.DescribeResponse
+	17, // 22: csiproxyadmin.v1.Admin.ListCalls:output_type -> csiproxyadmin.v1.ListCallsResponse
+	1,  // 23: csiproxyadmin.v1.Admin.Stop:output_type -> csiproxyadmin.v1.StopResponse
+	19, // [19:24] is the sub-list for method output_type
+	14, // [14:19] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_csiproxyadmin_v1_admin_proto_init() }
@@ -1949,7 +2018,7 @@ func file_csiproxyadmin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_csiproxyadmin_v1_admin_proto_rawDesc), len(file_csiproxyadmin_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

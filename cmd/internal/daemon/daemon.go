@@ -25,6 +25,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/metrics"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/profiles"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
@@ -123,10 +124,11 @@ func (o *options) openLog(stderr io.Writer) (closeLog func()) {
 	if o.windowsService {
 		o.events, errEvents = openEvents(o.service)
 	}
-	closeLog, err := logs.Set(o.log, stderr, func(err error) {
+	files, err := logs.Set(o.log, stderr, func(err error) {
 		// Later, because a failure of the event log is logged.
 		go o.events.onceAWhile(slog.LevelError, eventNoLog, fmt.Sprintf("CSI Proxy cannot write its log file and keeps trying: %v", err))
 	})
+	closeLog, o.logs = files.Close, files
 	if errEvents != nil {
 		klog.ErrorS(errEvents, "Cannot write to the event log")
 	}
@@ -168,6 +170,10 @@ func run(ctx context.Context, p Program, o *options, ready func()) error {
 	defer close(stopped)
 	go logs.DumpIfStuck(ctx, stopped, stuckAfter)
 	klog.InfoS("Starting CSI-Proxy Server", "host", p.Host.Name(), "version", p.Version)
+	if err := o.noLogFile(); err != nil {
+		klog.ErrorS(err, "Logging to standard error only")
+		o.events.write(slog.LevelError, eventNoLog, fmt.Sprintf("CSI Proxy has no log file: %v", err))
+	}
 	var background sync.WaitGroup
 	defer background.Wait()
 	ctx, end := context.WithCancel(ctx)
@@ -196,12 +202,8 @@ func run(ctx context.Context, p Program, o *options, ready func()) error {
 	served, endMetrics := context.WithCancel(context.WithoutCancel(ctx))
 	defer endMetrics()
 	defer context.AfterFunc(ctx, m.Stopping)()
-	if err := (web{"flag -metrics-bind-address=", "/metrics", "Started metrics server", "Cannot serve metrics yet, retrying", "Stopped serving metrics", m.Serve}).start(served, &background, o.metricsAddress); err != nil {
-		return err
-	}
-	if err := (web{"flag -pprof-bind-address=", "/debug/pprof/", "Started profiles server", "Cannot serve profiles yet, retrying", "Stopped serving profiles", profiles.Serve}).start(served, &background, o.pprofAddress); err != nil {
-		return err
-	}
+	web{metricsFlag, "/metrics", "Started metrics server", "Cannot serve metrics yet, retrying", "Stopped serving metrics", m.Serve}.start(served, &background, o, o.metricsAddress)
+	web{pprofFlag, "/debug/pprof/", "Started profiles server", "Cannot serve profiles yet, retrying", "Stopped serving profiles", profiles.Serve}.start(served, &background, o, o.pprofAddress)
 	if o.metricsAddress != "" {
 		m.Count(&config)
 	}
@@ -282,25 +284,21 @@ type web struct {
 
 // start serves on an address in the background until ctx ends. Without an address it does
 // nothing. While the address cannot be used, as where an earlier daemon that is stopping has
-// it, it tries again every second: the node must still serve volumes. It fails if the address
-// is not one.
-func (s web) start(ctx context.Context, background *sync.WaitGroup, address string) error {
+// it, it tries again every second: the node must still serve volumes.
+func (s web) start(ctx context.Context, background *sync.WaitGroup, o *options, address string) {
 	if address == "" {
-		return nil
+		return
 	}
-	listen := func() (net.Listener, error) {
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			return nil, fmt.Errorf("%s%s: %w", s.flag, address, err)
+	listen := func() (l net.Listener, err error) {
+		if l, err = net.Listen("tcp", address); err != nil {
+			err = fmt.Errorf("flag -%s=%s: %w", s.flag, address, err)
+		} else {
+			klog.InfoS(s.started, "url", "http://"+l.Addr().String()+s.path)
 		}
-		klog.InfoS(s.started, "url", "http://"+l.Addr().String()+s.path)
-		return l, nil
+		o.unserved.Store(s.flag, err)
+		return l, err
 	}
 	l, err := listen()
-	var used *os.SyscallError // of bind
-	if err != nil && !errors.As(err, &used) {
-		return err
-	}
 	background.Go(func() {
 		const pause, logInterval = time.Second, 5 * time.Minute
 		for logged := (time.Time{}); err != nil; l, err = listen() {
@@ -318,7 +316,49 @@ func (s web) start(ctx context.Context, background *sync.WaitGroup, address stri
 			klog.ErrorS(err, s.stopped)
 		}
 	})
+}
+
+// checkAddress reports why nothing can be served at an address, unless another process has it.
+func checkAddress(address string) error {
+	if address == "" {
+		return nil
+	}
+	at, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return err
+	}
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: at.IP, Zone: at.Zone}) // on any free port
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// noLogFile reports why the file or directory of the log has no effect, or nil.
+func (o *options) noLogFile() error {
+	for flag, value := range map[string]string{"log_file": o.log.File, "log_dir": o.log.Dir} {
+		if value != "" && o.log.ToStderr {
+			return fmt.Errorf("flag -%s=%s has no effect, because -logtostderr is true: set -logtostderr=false as well", flag, value)
+		}
+	}
 	return nil
+}
+
+// problems returns what the process cannot do now.
+func (o *options) problems() (found []*admin.Problem) {
+	add := func(what string, err error, remedy string) {
+		if err != nil {
+			found = append(found, &admin.Problem{What: what + ": " + err.Error(), Remedy: remedy})
+		}
+	}
+	add("csi-proxy logs to standard error only", o.noLogFile(), "csi-proxy config check finds such flags before a start")
+	add("csi-proxy cannot write its log, which goes to standard error instead", o.logs.Err(), "correct the flag, the rights of the directory or the space on its disk: csi-proxy tries the file again by itself")
+	o.unserved.Range(func(_, err any) bool {
+		failed, _ := err.(error)
+		add("csi-proxy serves the pipes, but not HTTP", failed, "correct the address, and restart csi-proxy, or end the program that has it: csi-proxy tries it again every second")
+		return true
+	})
+	return found
 }
 
 // survey makes the SMB service find the links to shares that earlier processes made, if it

@@ -411,7 +411,6 @@ func TestStartFailureIsReported(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"invalid address of metrics", []string{"-metrics-bind-address=9100"}, "-metrics-bind-address=9100: "},
 		{"misspelt field of the node", []string{"-node-config=" + file}, `unknown field "diks"`},
 		{"service on this system", []string{"-windows-service"}, "run as the service csiproxy: this needs Windows"},
 		{"rights of pipes on this system", []string{"-pipe-sddl=D:P(A;;GA;;;SY)"}, `flag -pipe-sddl: security descriptor "D:P(A;;GA;;;SY)": this system has no named pipes`},
@@ -433,12 +432,12 @@ func TestStartFailureIsReported(t *testing.T) {
 func TestErrorsAreLogged(t *testing.T) {
 	sockets(t)
 	log := filepath.Join(t.TempDir(), "csi-proxy.log")
-	p := start(t, "-log_file="+log, "-logtostderr=false", "-metrics-bind-address=nowhere")
+	p := start(t, "-log_file="+log, "-logtostderr=false", "-working-dir=kubelet")
 	if code := p.exit(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	text, err := os.ReadFile(log)
-	if err != nil || !bytes.Contains(text, []byte("Starting CSI-Proxy Server")) || !bytes.Contains(text, []byte("metrics-bind-address")) {
+	if err != nil || !bytes.Contains(text, []byte("Starting CSI-Proxy Server")) || !bytes.Contains(text, []byte("working directories")) {
 		t.Errorf("log file: %v\n%s", err, text)
 	}
 }

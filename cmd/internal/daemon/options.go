@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -41,7 +42,9 @@ type options struct {
 	windowsService bool
 	service        string // its name, once it runs
 	log            logs.Options
-	events         *events // nil if the program is no Windows service
+	logs           logs.Files
+	unserved       sync.Map // why nothing is served at an address, or nil, by its flag
+	events         *events  // nil if the program is no Windows service
 
 	config   string    // the configuration file, or empty
 	settings []setting // of all flags, by name
@@ -109,8 +112,8 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	f.BoolVar(&o.rules.AcceptUnverifiedPasswords, "smb-accept-unverified-passwords", false, "let requests use an SMB mapping in use with another or unknown password, if the server cannot verify the password of the request")
 	f.BoolVar(&o.smb.AllowLoopback, "smb-allow-loopback", false, "allow SMB mappings of shares of this node, through which links can lead to any directory")
 	f.BoolVar(&o.smb.AllowAdminShares, "smb-allow-admin-shares", false, "allow SMB mappings of administrative shares such as C$, ADMIN$ and IPC$")
-	f.StringVar(&o.metricsAddress, "metrics-bind-address", "", "`host:port` on which to serve metrics; default: no metrics")
-	f.StringVar(&o.pprofAddress, "pprof-bind-address", "", "loopback `address:port`, such as 127.0.0.1:6060, on which to serve profiles of this process for go tool pprof; default: no profiles")
+	f.StringVar(&o.metricsAddress, metricsFlag, "", "`host:port` on which to serve metrics; default: no metrics")
+	f.StringVar(&o.pprofAddress, pprofFlag, "", "loopback `address:port`, such as 127.0.0.1:6060, on which to serve profiles of this process for go tool pprof; default: no profiles")
 	list(f, "enable-api", &o.enabledAPIs, "`group` or group/version to serve, or several with commas between them; repeatable; default: all", func(string) error { return nil })
 	f.BoolVar(&o.readOnly, "read-only-api", false, "refuse requests that change the node")
 	choice(f, "unknown-fields", &o.ignoreFields, "refuse", "log", "what becomes of a request with a field that the called version of the API does not have: refuse, or `log`, which ignores the field")
@@ -152,6 +155,9 @@ func addLogFlags(f *flag.FlagSet, o *logs.Options) {
 	f.UintVar(&o.Limits.Backups, "log-file-backups", 5, "`number` of earlier log files that are kept")
 	f.DurationVar(&o.Limits.Age, "log-file-max-age", 30*24*time.Hour, "`time` for which earlier log files are kept; 0 means no limit")
 }
+
+// The flags of addresses.
+const metricsFlag, pprofFlag = "metrics-bind-address", "pprof-bind-address"
 
 // logSizeFlag is the flag of klog with the size of a log file.
 const logSizeFlag = "log_file_max_size"

@@ -122,7 +122,7 @@ func (n *Node) pipes(o *options, dirs policy.Dirs, inFlight *calls.Calls, stop c
 			klog.InfoS("Stopping, because an administrator asked for it", "caller", caller, "program", program)
 			stop()
 			return nil
-		}))
+		}, o.problems))
 	}
 	return all, nil
 }

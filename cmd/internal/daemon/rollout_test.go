@@ -149,6 +149,21 @@ func TestMetricsAddressIsFreeLater(t *testing.T) {
 	}
 }
 
+// No address of metrics keeps the node from serving volumes.
+func TestMetricsNeverEndTheDaemon(t *testing.T) {
+	for _, address := range []string{"9808", "127.0.0.1", "::1:9808", "nowhere.invalid:9808"} {
+		t.Run(address, func(t *testing.T) {
+			sockets(t)
+			p := start(t, "-metrics-bind-address="+address)
+			p.await(t, "Serving ")
+			p.await(t, `"Cannot serve metrics yet, retrying" err="flag -metrics-bind-address=`+address+": ")
+			if _, err := diskClient(t).Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
+				t.Errorf("without metrics: %v", err)
+			}
+		})
+	}
+}
+
 // A daemon that waits names each process in its way, also those that appear later.
 func TestWaitingDaemonNamesEveryProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -202,7 +203,8 @@ func (s setting) print(w io.Writer) {
 }
 
 // Config runs the verb config if args begin with it: "config check" and flags print the
-// settings that serving with these flags would have, or what is wrong with them.
+// settings that serving with these flags would have, or what is wrong with them. The exit code is 2
+// if the program would not start, and 1 if it would serve the pipes, and log an error.
 func Config(p Program, args []string, stdout, stderr io.Writer) (code int, isVerb bool) {
 	if len(args) == 0 || args[0] != "config" {
 		return 0, false
@@ -235,6 +237,17 @@ func Config(p Program, args []string, stdout, stderr io.Writer) (code int, isVer
 	}
 	if problems := winpath.DirProblems(o.allWorkingDirs()); len(problems) > 0 {
 		return fail(errors.New(strings.Join(problems, "; ")))
+	}
+	// What the start would log as an error, and serve the pipes without.
+	unserved := cmp.Or(o.noLogFile(), o.log.Check())
+	for flag, address := range map[string]string{metricsFlag: o.metricsAddress, pprofFlag: o.pprofAddress} {
+		if err := checkAddress(address); err != nil && unserved == nil {
+			unserved = fmt.Errorf("flag -%s=%s: %w; want host:port, such as 127.0.0.1:9808 or [::1]:9808", flag, address, err)
+		}
+	}
+	if unserved != nil {
+		fail(unserved)
+		return exitFailure, true
 	}
 	from := "the defaults"
 	if o.config != "" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -125,6 +126,42 @@ func TestCheckRefusesWholeDrive(t *testing.T) {
 	} {
 		code, _, stderr := check(t, programs()[0], strings.Fields(args)...)
 		if code == 0 != (want == "") || !strings.Contains(stderr, want) {
+			t.Errorf("config check %s: exit code %d, %q; want %q", args, code, stderr, want)
+		}
+	}
+}
+
+// What the start would log as an error, although it serves the pipes, does not pass the check.
+func TestCheckRefusesWhatTheStartLogs(t *testing.T) {
+	defer klog.CaptureState().Restore()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for args, want := range map[string]string{
+		"-log_file=" + file:                                         "flag -log_file=" + file + " has no effect, because -logtostderr is true",
+		"-log_dir=" + file:                                          "has no effect",
+		"-logtostderr=false -log_file=" + file:                      "",
+		"-logtostderr=false -log_file=" + file + "/a/b.log":         "not a directory",
+		"-logtostderr=false -log_dir=" + file:                       "not a directory",
+		"-logtostderr=false -log_file=" + file + "-directory/b.log": "", // which the start makes
+		"-metrics-bind-address=9808":                                "flag -metrics-bind-address=9808: ",
+		"-metrics-bind-address=127.0.0.1":                           "missing port in address; want host:port, such as 127.0.0.1:9808",
+		"-metrics-bind-address=::1:9808":                            "too many colons in address",
+		"-metrics-bind-address=127.0.0.1:98080":                     "invalid port",
+		"-metrics-bind-address=192.0.2.1:9808":                      "bind: ", // of another machine
+		"-metrics-bind-address=:9808":                               "",
+		"-metrics-bind-address=" + taken.Addr().String():            "", // of the csi-proxy that runs
+	} {
+		flags := klog.CaptureState()
+		code, _, stderr := check(t, programs()[0], strings.Fields(args)...)
+		flags.Restore()
+		if code != map[bool]int{true: 0, false: 1}[want == ""] || !strings.Contains(stderr, want) {
 			t.Errorf("config check %s: exit code %d, %q; want %q", args, code, stderr, want)
 		}
 	}

@@ -49,7 +49,8 @@ type File struct {
 	rotateAt int64     // the size at which it becomes a backup
 	retry    time.Time // when to open it again
 	pruned   time.Time
-	torn     bool // the last line is incomplete
+	torn     bool  // the last line is incomplete
+	err      error // why the last line is not in the file, or nil
 }
 
 // NewFile returns a log file. The first Write or [File.Open] opens it. A header, if it is
@@ -75,14 +76,22 @@ func (f *File) Open() error {
 	return f.open()
 }
 
+// Err returns why the last line is not in the file, or nil.
+func (f *File) Err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
 // open must be called with mu held, while the file is not open.
 func (f *File) open() error {
 	file, size, err := openAppend(f.path)
 	if err != nil {
 		f.retry = time.Now().Add(retryInterval)
-		return fmt.Errorf("open log file: %w", err)
+		f.err = fmt.Errorf("open log file: %w", err)
+		return f.err
 	}
-	f.file, f.size, f.rotateAt = file, size, f.limits.Bytes
+	f.file, f.size, f.rotateAt, f.err = file, size, f.limits.Bytes, nil
 	if size == 0 && f.header != "" {
 		n, _ := file.WriteString(f.header) // an error shows with the next line
 		f.size = int64(n)
@@ -144,9 +153,11 @@ func (f *File) Write(line []byte) (int, error) {
 	}
 	n, err := f.file.Write(line)
 	f.size += int64(n)
+	f.err = nil
 	if err != nil {
 		f.torn = f.torn || n > 0
-		f.report(fmt.Errorf("write log file: %w", err))
+		f.err = fmt.Errorf("write log file: %w", err)
+		f.report(f.err)
 		return f.fallback.Write(line)
 	}
 	return n, nil

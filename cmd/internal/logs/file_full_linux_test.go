@@ -33,10 +33,16 @@ func TestFullDisk(t *testing.T) {
 	}
 	fmt.Fprintln(f, "line one")
 	fmt.Fprintln(f, "line two")
+	if err := f.Err(); err == nil {
+		t.Error("the full disk is not known to the file")
+	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintln(f, "line three")
+	if err := f.Err(); err != nil {
+		t.Errorf("with space again: %v", err)
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

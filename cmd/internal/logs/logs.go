@@ -6,8 +6,10 @@ package logs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -40,12 +42,11 @@ const crashBackups = 5
 
 // Set makes klog and the default logger of log/slog write the log as o says, to stderr where
 // there is no file. The log works even if Set fails: then it goes to stderr until the file
-// can be opened. closeFiles closes the files; later lines open them again.
+// can be opened.
 //
 // failed, if it is not nil, is called when a line cannot be written to a file. It must not log.
-func Set(o Options, stderr io.Writer, failed func(error)) (closeFiles func(), err error) {
+func Set(o Options, stderr io.Writer, failed func(error)) (files Files, err error) {
 	var to io.Writer = stderr
-	var files []*File
 	if !o.ToStderr {
 		files = o.files(stderr, failed)
 		to = files[0]
@@ -58,15 +59,31 @@ func Set(o Options, stderr io.Writer, failed func(error)) (closeFiles func(), er
 	} else {
 		slog.SetDefault(slog.New(logr.ToSlogHandler(klog.Background())))
 	}
-	return func() {
-		for _, f := range files {
-			f.Close() // every line has been written
-		}
-	}, err
+	return files, err
 }
 
-// files makes klog write to files. The first one gets all lines.
-func (o Options) files(stderr io.Writer, failed func(error)) []*File {
+// Files are the files of a log. The first one gets all lines.
+type Files []*File
+
+// Close closes the files; later lines open them again.
+func (all Files) Close() {
+	for _, f := range all {
+		f.Close() // every line has been written
+	}
+}
+
+// Err returns why a file does not have the last line that it should have, or nil.
+func (all Files) Err() error {
+	for _, f := range all {
+		if err := f.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// files makes klog write to files.
+func (o Options) files(stderr io.Writer, failed func(error)) Files {
 	header := ""
 	if !o.SkipHeader && !o.JSON {
 		header = fmt.Sprintf("Log of %s %s, %s %s/%s, since %s. Format of lines: [IWEF]mmdd hh:mm:ss.uuuuuu process file:line] message\n",
@@ -75,9 +92,9 @@ func (o Options) files(stderr io.Writer, failed func(error)) []*File {
 	if o.File != "" {
 		f := NewFile(o.File, o.Limits, header, stderr, failed)
 		klog.SetOutput(f)
-		return []*File{f}
+		return Files{f}
 	}
-	var files []*File
+	var files Files
 	for _, severity := range []string{"INFO", "WARNING", "ERROR", "FATAL"} {
 		f := NewFile(filepath.Join(o.dir(), nameOf(severity)), o.Limits, header, stderr, failed)
 		klog.SetOutputBySeverity(severity, f)
@@ -91,6 +108,37 @@ func (o Options) dir() string {
 		return os.TempDir()
 	}
 	return o.Dir
+}
+
+// Check reports why the log file cannot be written, or nil. It makes nothing, so a directory that
+// must be made, or a file in one, may still fail.
+func (o Options) Check() error {
+	if o.ToStderr {
+		return nil
+	}
+	if f, err := os.OpenFile(o.File, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+		return f.Close()
+	} else if o.File != "" && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the log file cannot be written: %w", err)
+	}
+	dir := o.dir()
+	if o.File != "" {
+		dir = filepath.Dir(o.File)
+	}
+	for {
+		info, err := os.Stat(dir)
+		switch parent := filepath.Dir(dir); {
+		case err == nil && !info.IsDir():
+			return fmt.Errorf("the log cannot be written: %s is not a directory", dir)
+		case err == nil, !errors.Is(err, fs.ErrNotExist), parent == dir:
+			if err != nil {
+				err = fmt.Errorf("the log cannot be written: %w", err)
+			}
+			return err
+		default:
+			dir = parent
+		}
+	}
 }
 
 // nameOf returns the name that klog gives the file of a severity.

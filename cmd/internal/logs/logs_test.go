@@ -27,11 +27,11 @@ func TestDirectoryHasAFileForEachSeverity(t *testing.T) {
 	keepLoggers(t)
 	klog.LogToStderr(false)
 	dir := filepath.Join(t.TempDir(), "new")
-	closeFiles, err := logs.Set(logs.Options{Program: "p", Dir: dir}, os.Stderr, nil)
+	files, err := logs.Set(logs.Options{Program: "p", Dir: dir}, os.Stderr, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeFiles()
+	defer files.Close()
 	slog.Info("Did something")
 	slog.Warn("Saw something")
 	slog.Error("Failed to do something")

@@ -33,6 +33,9 @@ func (s *Server) Describe(ctx context.Context, in *admin.DescribeRequest) (*admi
 		return s.mappings(ctx, n)
 	}
 	out := &admin.DescribeResponse{WorkingDirs: n.WorkingDirs}
+	if s.problems != nil {
+		out.Problems = s.problems()
+	}
 	// What hangs keeps nothing else from being described.
 	var disks, volumes, links error
 	path := in.Path
@@ -130,6 +133,11 @@ func describe(ctx context.Context, d *storage.Disk, out *admin.Disk) error {
 		return err
 	}
 	out.Bus = busName(desc.BusType)
+	geometry, err := d.Geometry(ctx)
+	if err != nil {
+		return err
+	}
+	out.SizeBytes = geometry.DiskSize
 	attrs, err := d.Attributes(ctx)
 	if err != nil {
 		return err
@@ -144,11 +152,6 @@ func describe(ctx context.Context, d *storage.Disk, out *admin.Disk) error {
 	if out.Clustered, err = d.Clustered(ctx); err != nil {
 		return err
 	}
-	geometry, err := d.Geometry(ctx)
-	if err != nil {
-		return err
-	}
-	out.SizeBytes = geometry.DiskSize
 	l, err := d.Layout(ctx)
 	if err != nil {
 		return err
@@ -413,8 +416,8 @@ func entries(ctx context.Context, n *node.Node, dir, below string) ([]winfs.Entr
 // maxLinks is the most links that a description has; more could exceed the size of an answer.
 const maxLinks = 2000
 
-// links returns where the kubelet's links and mount points of volumes lead. One that does not
-// answer has an error.
+// links returns where the kubelet's paths of volumes lead. One that does not answer has an error,
+// and one without hops is a plain directory, or not made yet.
 func (s *Server) links(ctx context.Context, n *node.Node) ([]*admin.Way, error) {
 	paths, unseen := s.inDirs(ctx, n, "links", func(ctx context.Context, dir string) ([]string, error) { return linksIn(ctx, n, dir) })
 	paths = paths[:min(len(paths), maxLinks)]
@@ -429,11 +432,9 @@ func (s *Server) links(ctx context.Context, n *node.Node) ([]*admin.Way, error) 
 		if err != nil {
 			way = &admin.Way{Path: paths[i], Location: paths[i], Error: textOf(err)}
 		}
-		if len(way.Hops) > 0 || err != nil {
-			ways[i] = way
-		}
+		ways[i] = way
 	})
-	return slices.DeleteFunc(ways, func(w *admin.Way) bool { return w == nil }), unseen
+	return ways, unseen
 }
 
 // linksIn returns where in a directory the kubelet may have links and mount points of volumes:

@@ -30,6 +30,8 @@ type Server struct {
 	calls *calls.Calls
 	stop  func(context.Context) error
 	pod   string // of this process, or empty
+	// problems returns what the process cannot do, such as write its log; nil if that is not known.
+	problems func() []*admin.Problem
 
 	questions questions
 }
@@ -37,10 +39,11 @@ type Server struct {
 var _ admin.AdminServer = (*Server)(nil)
 
 // Pipe returns the pipe of administrators, with the calls of its server. Its rights are those of [pipes.Listen],
-// whatever the rights of the pipes of drivers are. stop begins to stop the server, for a call.
-func Pipe(disks Disks, calls *calls.Calls, stop func(context.Context) error) serve.Pipe {
+// whatever the rights of the pipes of drivers are. stop begins to stop the server, for a call. problems, if it is not nil, returns what
+// the process cannot do, such as write its log.
+func Pipe(disks Disks, calls *calls.Calls, stop func(context.Context) error, problems func() []*admin.Problem) serve.Pipe {
 	return serve.Pipe{
-		Name: admin.Pipe, Desc: &admin.Admin_ServiceDesc, Impl: &Server{disks: disks, calls: calls, stop: stop, pod: os.Getenv(admin.PodVariable)},
+		Name: admin.Pipe, Desc: &admin.Admin_ServiceDesc, Impl: &Server{disks: disks, calls: calls, stop: stop, pod: os.Getenv(admin.PodVariable), problems: problems},
 		Changes: func(method string) bool { return method == "ClearDisk" },
 		Listen:  pipes.Listen,
 		Stops:   "Stop",
