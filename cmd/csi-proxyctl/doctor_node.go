@@ -192,12 +192,8 @@ func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, 
 	on := make([][]finding, len(looked))
 	admin.EachDevice(len(looked), func(i int) {
 		d := looked[i]
-		name := nameOfDisk(d.Number, serials)
-		content, err := a.inspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: d.Number, ContentOnly: true})
-		if err != nil {
-			on[i] = []finding{{resultUnknown, "disks", fmt.Sprintf("the content of %s is not known: %s", name, brief(err)), "csi-proxyctl calls --failed -o yaml shows which calls of Windows failed"}}
-		} else if cause, remedy := foreignTrouble(d, volumesOn[d.Number], content, name); cause != "" {
-			on[i] = []finding{{resultProblem, "disks", cause, remedy}}
+		if _, t := a.contentTrouble(ctx, d, volumesOn[d.Number], nameOfDisk(d.Number, serials)); t.result != "" {
+			on[i] = []finding{t.of("disks")}
 		}
 	})
 	found := slices.Concat(on...)
@@ -231,15 +227,8 @@ func examineVolumes(a *app, node *admin.DescribeResponse) []finding {
 			found = append(found, finding{resultProblem, check, fmt.Sprintf("at %s, %s", at, cause), remedy})
 			continue
 		}
-		if v.SizeBytes == 0 {
-			continue
-		}
-		if used := v.SizeBytes - min(v.FreeBytes, v.SizeBytes); used >= v.SizeBytes/100*nearlyFull {
-			found = append(found, finding{resultNote, check, fmt.Sprintf("the volume at %s is %s full", at, percent(int64(used), int64(v.SizeBytes))), "expand the persistent volume claim, or remove files"})
-		}
-		if more := unusedBehind(v, node.Disks); more >= unused && more >= v.SizeBytes/100 && len(at) > len(`C:\`) {
-			found = append(found, finding{resultNote, check, fmt.Sprintf("the volume at %s does not use %s that its disk has", at, a.size(more)),
-				fmt.Sprintf("the driver extends it when the pod starts again; or: csi-proxyctl call volume/v1 ResizeVolume 'volume_id=%s'", v.Id)})
+		for _, t := range volumeNotes(a, node, v) {
+			found = append(found, t.of(check))
 		}
 	}
 	if len(found) == 0 {
@@ -248,28 +237,55 @@ func examineVolumes(a *app, node *admin.DescribeResponse) []finding {
 	return found
 }
 
+// volumeNotes returns what may become a trouble of a mounted volume.
+func volumeNotes(a *app, node *admin.DescribeResponse, v *admin.Volume) (notes []trouble) {
+	if v.SizeBytes == 0 || len(v.MountedAt) == 0 {
+		return nil
+	}
+	at := v.MountedAt[0]
+	if used := v.SizeBytes - min(v.FreeBytes, v.SizeBytes); used >= v.SizeBytes/100*nearlyFull {
+		notes = append(notes, trouble{resultNote, fmt.Sprintf("the volume at %s is %s full", at, percent(int64(used), int64(v.SizeBytes))), "expand the persistent volume claim, or remove files"})
+	}
+	if more := unusedBehind(v, node.Disks); more >= unused && more >= v.SizeBytes/100 && ownStanding(v) != ofWindows {
+		notes = append(notes, trouble{resultNote, fmt.Sprintf("the volume at %s does not use %s that its disk has", at, a.size(more)),
+			fmt.Sprintf("the driver extends it when the pod starts again; or: csi-proxyctl call volume/v1 ResizeVolume 'volume_id=%s'", v.Id)})
+	}
+	return notes
+}
+
+// examineSessions finds sessions with iSCSI targets of which Windows does not report the disks.
+func examineSessions(node *admin.DescribeResponse) (found []finding) {
+	const check, look = "iscsi", "look for errors of MSiSCSI and iScsiPrt in the System event log"
+	if node.SessionsError != "" {
+		return []finding{{resultProblem, check, "csi-proxy cannot list the sessions with iSCSI targets: " + node.SessionsError, look}}
+	}
+	for _, s := range node.Sessions {
+		if s.Error != "" {
+			found = append(found, finding{resultProblem, check, "the disks of iSCSI target " + printable(s.Target) + " are unknown: " + s.Error, "check the network to its portal " + printable(portalOf(s)) + ", and " + look})
+		}
+	}
+	return found
+}
+
+func portalOf(s *admin.Session) string {
+	if len(s.Portals) > 0 {
+		return s.Portals[0]
+	}
+	return "PORTAL"
+}
+
 // examineTargets finds iSCSI targets of which no volume is mounted. A driver that was cut off may
 // leave their sessions. If links are broken, a target may be needed although it has no volume.
 func examineTargets(node *admin.DescribeResponse, linksBroken bool) []finding {
 	const check = "iscsi"
-	const look = "look for errors of MSiSCSI and iScsiPrt in the System event log"
-	if node.SessionsError != "" {
-		return []finding{{resultProblem, check, "csi-proxy cannot list the sessions with iSCSI targets: " + node.SessionsError, look}}
-	}
 	type target struct {
 		name, portal string
 		disks        []uint32
 	}
 	var targets []*target
-	var found []finding
+	found := examineSessions(node)
 	for _, s := range node.Sessions { // several may be with one target
-		portal := "PORTAL"
-		if len(s.Portals) > 0 {
-			portal = s.Portals[0]
-		}
-		if s.Error != "" {
-			found = append(found, finding{resultProblem, check, "the disks of iSCSI target " + printable(s.Target) + " are unknown: " + s.Error, "check the network to its portal " + printable(portal) + ", and " + look})
-		}
+		portal := portalOf(s)
 		i := slices.IndexFunc(targets, func(t *target) bool { return strings.EqualFold(t.name, s.Target) })
 		if i < 0 {
 			i = len(targets)

@@ -63,12 +63,11 @@ func TestTerminalSeesOnlyText(t *testing.T) {
 func TestRemediesQuote(t *testing.T) {
 	const evil = "A B;calc.exe $(x)'"
 	const safe = "'A B;calc.exe $(x)'''"
-	q := &inquiry{a: &app{}, node: &admin.DescribeResponse{}}
-	q.foreign(&admin.Disk{Number: 1, Style: "RAW"}, false, &admin.DiskContent{Serial: evil, Found: []*admin.Content{{What: "XFS"}}})
+	_, foreign := foreignTrouble(&admin.Disk{Number: 1, Style: "RAW"}, false, &admin.DiskContent{Serial: evil, Found: []*admin.Content{{What: "XFS"}}}, "disk 1")
 	share := &inquiry{a: &app{}, node: &admin.DescribeResponse{}}
 	share.share(t.Context(), &admin.Way{Share: `\\nas\` + evil})
 	for what, remedy := range map[string]string{
-		"disk clear": q.Remedy,
+		"disk clear": foreign,
 		"smb new":    strings.ReplaceAll(share.Remedy, `'\\nas\A`, `'A`),
 		"smb remove": examineSMB([]smbMapping{{Remote: evil, Status: "ok"}})[0].Hint,
 		"icacls":     examinePlaces([]place{{evil, "D:(A;;FA;;;WD)", false, false}})[0].Hint,

@@ -657,7 +657,7 @@ func (q *inquiry) share(ctx context.Context, way *admin.Way) {
 	case contacted:
 		q.conclude(resultOK, "nothing wrong was found on the way from the path to the share, which answers", "")
 	default:
-		q.conclude(resultOK, "nothing wrong was found on the way from the path to the share, which was not contacted", "")
+		q.conclude(resultNote, "nothing wrong was found on the way from the path to the share, but the share was not contacted", "csi-proxyctl why with a link to it asks the server")
 	}
 }
 
@@ -781,8 +781,8 @@ func (q *inquiry) checkVolume(v *admin.Volume, failed []*admin.FailedCall) {
 	}
 	switch cause, remedy := volumeTrouble(q.a, q.node, v); {
 	case cause == "":
-		if more := unusedBehind(v, q.node.Disks); !unmounted && more >= unused && more >= v.SizeBytes/100 {
-			q.step("volume", "does not use %s that its disk has", q.a.size(more))
+		for _, t := range volumeNotes(q.a, q.node, v) {
+			q.conclude(t.result, t.cause, t.remedy)
 		}
 	case answers && unmounted && v.FileSystem == "":
 		q.conclude(resultNote, cause, remedy)
@@ -855,9 +855,6 @@ func (q *inquiry) disk(d *admin.Disk) {
 			q.step("target", "disk %d is a LUN of iSCSI target %s (portal %s)", d.Number, printable(s.Target), printable(cmp.Or(strings.Join(s.Portals, ", "), "unknown")))
 		}
 	}
-	if d.Bus == "iSCSI" && q.node.SessionsError != "" {
-		q.step("target", "unknown: %s", q.node.SessionsError)
-	}
 }
 
 func (q *inquiry) diskText(d *admin.Disk) string {
@@ -891,6 +888,9 @@ func (q *inquiry) checkDisk(d *admin.Disk) {
 	}
 	if d.Bus == "iSCSI" {
 		q.examined(q.iscsi)
+		if !slices.ContainsFunc(q.node.Sessions, func(s *admin.Session) bool { return slices.Contains(s.Disks, d.Number) }) {
+			q.examined(examineSessions(q.node))
+		}
 	}
 }
 
@@ -991,22 +991,26 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 // content explains a disk without a file system that Windows knows: it may have content of
 // another system, which csi-proxy does not overwrite.
 func (q *inquiry) content(ctx context.Context, d *admin.Disk, hasVolumes bool) {
-	found, err := q.a.inspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: d.Number, ContentOnly: true})
-	if err != nil {
-		q.step("disk", "its content is not known: %s", brief(err))
-		q.conclude(resultUnknown, fmt.Sprintf("the content of disk %d is not known: %s", d.Number, brief(err)), "csi-proxyctl calls --failed -o yaml shows which calls of Windows failed")
-		return
-	}
-	q.foreign(d, hasVolumes, found)
-}
-
-func (q *inquiry) foreign(d *admin.Disk, hasVolumes bool, found *admin.DiskContent) {
-	for _, f := range found.Found {
+	found, t := q.a.contentTrouble(ctx, d, hasVolumes, fmt.Sprintf("disk %d", d.Number))
+	for _, f := range found.GetFound() {
 		q.step("disk", "at byte %d: %s, %s", f.OffsetBytes, f.What, q.a.size(f.LengthBytes))
 	}
-	if cause, remedy := foreignTrouble(d, hasVolumes, found, fmt.Sprintf("disk %d", d.Number)); cause != "" {
-		q.blame(cause, remedy)
+	if t.result != "" {
+		q.conclude(t.result, t.cause, t.remedy)
 	}
+}
+
+// contentTrouble looks at the content of a disk, and returns it with what is wrong about it. The
+// cause calls the disk name.
+func (a *app) contentTrouble(ctx context.Context, d *admin.Disk, hasVolumes bool, name string) (*admin.DiskContent, trouble) {
+	found, err := a.inspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: d.Number, ContentOnly: true})
+	if err != nil {
+		return nil, trouble{resultUnknown, fmt.Sprintf("the content of %s is not known: %s", name, brief(err)), "csi-proxyctl calls --failed -o yaml shows which calls of Windows failed"}
+	}
+	if cause, remedy := foreignTrouble(d, hasVolumes, found, name); cause != "" {
+		return found, trouble{resultProblem, cause, remedy}
+	}
+	return found, trouble{}
 }
 
 // What csi-proxy calls content that has no name of its own.

@@ -122,6 +122,11 @@ func TestWhyRecentFailures(t *testing.T) {
 	if kept := recent(q.node, q.calls, []*admin.FailedCall{overcome}); len(kept) > 0 {
 		t.Error("a failure is kept that a later call has overcome")
 	}
+	own := failed("PartitionDisk", "disk_number=4", "ResourceExhausted", time.Minute)
+	own.Call.Process = uint32(os.Getpid())
+	if kept := recent(q.node, q.calls, []*admin.FailedCall{own}); len(kept) > 0 {
+		t.Error("a failure of this command is kept")
+	}
 	q = &inquiry{node: &admin.DescribeResponse{VolumesError: "no answer"}}
 	if kept := recent(q.node, q.calls, []*admin.FailedCall{failed("FormatVolume", "volume_id="+gone, "Internal", time.Minute)}); len(kept) != 1 {
 		t.Error("where volumes are not known, the failure of one is not kept")
@@ -207,7 +212,6 @@ func TestWhyForeignContent(t *testing.T) {
 		{"no table, but a volume", "RAW", true, []string{"LUKS"}, "LUKS"},
 		{"a damaged table", "RAW", false, []string{"GPT partition table"}, "GPT partition table"},
 	} {
-		q := &inquiry{a: &app{}}
 		in := &admin.DiskContent{Serial: "S"}
 		for _, f := range c.found {
 			in.Found = append(in.Found, &admin.Content{What: f})
@@ -216,8 +220,8 @@ func TestWhyForeignContent(t *testing.T) {
 		if c.want != "" {
 			want = "disk 1 has content that is not a Windows volume (" + c.want + "), which csi-proxy does not overwrite"
 		}
-		if q.foreign(&admin.Disk{Number: 1, Style: c.style}, c.hasVolumes, in); q.Cause != want || len(q.Steps) != len(c.found) {
-			t.Errorf("%s: %q with %d steps, want %q", c.name, q.Cause, len(q.Steps), want)
+		if cause, _ := foreignTrouble(&admin.Disk{Number: 1, Style: c.style}, c.hasVolumes, in, "disk 1"); cause != want {
+			t.Errorf("%s: %q, want %q", c.name, cause, want)
 		}
 	}
 }
