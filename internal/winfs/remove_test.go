@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func TestMkdirAll(t *testing.T) {
@@ -338,8 +338,8 @@ func TestRemoveDirectoryRemovedMeanwhile(t *testing.T) {
 // DeleteVolumeMountPoint may fail for a mount point whose disk was removed.
 func TestRemoveMountPointOfGoneVolume(t *testing.T) {
 	for _, refusal := range []win32.Errno{0, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_PARAMETER, win32.ERROR_NOT_A_REPARSE_POINT, win32.ERROR_ACCESS_DENIED} {
-		for _, value := range []string{nodespec.GoneMountPointRefused, nodespec.GoneMountPointRemoved} {
-			w := newWorldOn(t, nodespec.Windows{GoneMountPoint: value})
+		for _, value := range []string{behavior.GoneMountPointRefused, behavior.GoneMountPointRemoved} {
+			w := newWorldOn(t, behavior.Windows{GoneMountPoint: value})
 			w.plant(pods+`\gone`, junction(`Volume{00000000-1111-2222-3333-444444444444}\`), true)
 			_, bare, _ := w.volumes()
 			w.dir(pods + `\live`)
@@ -549,10 +549,7 @@ func TestFailedSymlinkLeavesNothing(t *testing.T) {
 // An elevated administrator holds the privilege to make links and has to enable it; other
 // accounts do not have it.
 func TestSymlinkNeedsPrivilege(t *testing.T) {
-	for _, enabled := range []string{nodespec.PrivilegesDisabled, nodespec.PrivilegesEnabled} {
-		w := newWorldOn(t, nodespec.Windows{Privileges: enabled})
-		must(t, "make a link, privileges "+enabled, winfs.Symlink(t.Context(), w.Node, pods, pods+`\link`))
-	}
+	must(t, "make a link", winfs.Symlink(t.Context(), newWorld(t).Node, pods, pods+`\link`))
 	w := newWorld(t)
 	w.hook = func(c *win32.Call) error {
 		if c.Name == "DeviceIoControl" && c.Code == win32.FSCTL_SET_REPARSE_POINT {

@@ -5,24 +5,24 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // Cloud files, deduplicated files and others are reparse points, too. Their tags share
 // bits with those of links, but they have no target.
 func TestOtherReparsePointsAreNotLinks(t *testing.T) {
-	for _, value := range []string{nodespec.FilterTagsRefused, nodespec.FilterTagsOpened} {
-		testOtherReparsePoints(t, newWorldOn(t, nodespec.Windows{FilterTags: value}))
+	for _, value := range []string{behavior.FilterTagsRefused, behavior.FilterTagsOpened} {
+		testOtherReparsePoints(t, newWorldOn(t, behavior.Windows{FilterTags: value}))
 	}
 }
 
 // The volume of a reparse point that cannot be followed is not that of its directory: a caller
 // might grow it.
 func TestVolumeOfOtherReparsePoint(t *testing.T) {
-	for value, want := range map[string]error{nodespec.FilterTagsRefused: win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED, nodespec.FilterTagsOpened: nil} {
-		w := newWorldOn(t, nodespec.Windows{FilterTags: value})
+	for value, want := range map[string]error{behavior.FilterTagsRefused: win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED, behavior.FilterTagsOpened: nil} {
+		w := newWorldOn(t, behavior.Windows{FilterTags: value})
 		c, err := w.raw.VolumeNameForMountPoint(`C:\`)
 		if err != nil {
 			t.Fatal(err)

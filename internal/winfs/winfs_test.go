@@ -15,6 +15,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -41,13 +42,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorldOn(t, nodespec.Windows{})
+	return newWorldOn(t, behavior.Windows{})
 }
 
-func newWorldOn(t *testing.T, windows nodespec.Windows) *world {
+func newWorldOn(t *testing.T, windows behavior.Windows) *world {
 	t.Helper()
 	em := nodetest.Open(t, nodespec.Config{
-		Windows: windows,
+		World: behavior.World(windows),
 		Disks: []nodespec.Disk{
 			{Content: nodespec.ContentSystem},
 			{Size: 64 << 20, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
@@ -635,8 +636,8 @@ func TestUnmappedShareIsNotContacted(t *testing.T) {
 }
 
 func TestSharesAreReadOnly(t *testing.T) {
-	for _, names := range []string{nodespec.ShareNamesClosed, nodespec.ShareNamesOpen} {
-		t.Run("normalized paths are "+names, func(t *testing.T) { testSharesAreReadOnly(t, nodespec.Windows{ShareNames: names}) })
+	for _, names := range []string{behavior.ShareNamesClosed, behavior.ShareNamesOpen} {
+		t.Run("normalized paths are "+names, func(t *testing.T) { testSharesAreReadOnly(t, behavior.Windows{ShareNames: names}) })
 	}
 }
 
@@ -669,7 +670,7 @@ func TestOpenedPathCountsOnlyOnShares(t *testing.T) {
 	w.wantTree(pods, `file`)
 }
 
-func testSharesAreReadOnly(t *testing.T, windows nodespec.Windows) {
+func testSharesAreReadOnly(t *testing.T, windows behavior.Windows) {
 	w := newWorldOn(t, windows)
 	w.away()
 	w.plant(pods+`\share`, symlink(`UNC\server\share`), true)

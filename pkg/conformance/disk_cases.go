@@ -99,7 +99,7 @@ func partitionCases() []testCase {
 		{name: "small blank disk is partitioned", run: becomes(Disk{Size: 100 * mib})},
 		{name: "4 MiB blank disk is partitioned", run: becomes(Disk{Size: 4 * mib})},
 		{name: "blank disk with 4 KiB sectors is partitioned", run: becomes(Disk{Size: 10 * gib, SectorSize: 4096})},
-		{name: "blank disk is partitioned when Windows adds a reserved partition itself", setup: Setup{Windows: Windows{NewGPT: nodespec.NewGPTMSR}}, run: becomes(Disk{Size: 10 * gib})},
+		{name: "blank disk is partitioned when Windows adds a reserved partition itself", setup: Setup{World: nodespec.WorldKind}, run: becomes(Disk{Size: 10 * gib})},
 		{name: "MBR disk without partitions is partitioned", run: becomes(Disk{Content: nodespec.ContentMBR, Size: gib})},
 		{name: "GPT disk without partitions is partitioned", run: becomes(Disk{Content: nodespec.ContentGPTNoMSR, Size: gib})},
 		{name: "GPT disk with only a reserved partition is partitioned", run: becomes(Disk{Content: nodespec.ContentGPT, Size: gib})},
@@ -480,7 +480,7 @@ func identityCases() []testCase {
 				e.Errorf("disk %d is listed: %v, %v, %v, %v", number, ids[number], locations[number], err, errLocations)
 			}
 		}},
-		{name: "rescan waits for a disk that another program holds", setup: Setup{Windows: Windows{NewDisks: nodespec.NewDisksHeld}}, run: func(e *env) {
+		{name: "rescan waits for a disk that another program holds", setup: Setup{World: nodespec.WorldStrict}, run: func(e *env) {
 			number := e.blank(gib)
 			e.grow(number, 2*gib)
 			e.ok(e.rescan())

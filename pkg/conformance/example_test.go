@@ -15,7 +15,7 @@ import (
 func newNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 	n := simnode.New(t, func(c *simnode.Config) {
 		c.VolumeArrivalDelay = simnode.Duration(setup.ArrivalDelay)
-		c.Windows = setup.Windows
+		c.World, c.Windows = setup.World, setup.Windows
 	})
 	var disks disk.Service = n.Disk() // your implementation here
 	return &conformance.Node{

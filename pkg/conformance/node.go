@@ -86,7 +86,9 @@ type Setup struct {
 	// ArrivalDelay is the time from when a partition is made, or its disk goes
 	// online, until Windows has its volume.
 	ArrivalDelay time.Duration
-	// Windows is how Windows has to behave. The node chooses the fields that are empty.
+	// World and Windows are how Windows has to behave, as in [nodespec.Config]. The node
+	// chooses what is empty.
+	World   string
 	Windows Windows
 	// Spanned gives the node a volume without a file system that spans two disks.
 	Spanned bool

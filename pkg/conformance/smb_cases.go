@@ -249,11 +249,9 @@ func smbCases() []testCase {
 			e.wantRead(v1, v2)
 			e.wantMappings("data ann")
 		}},
-		{name: "restart breaks mappings and the next request repairs them", setup: Setup{Windows: Windows{SMBAfterReboot: nodespec.SMBDisconnected}},
+		{name: "restart breaks mappings and the next request repairs them", setup: Setup{World: nodespec.WorldStrict},
 			run: afterRestart([]string{"data ann!", "logs ann!"}, []string{"data ann", "logs ann!"})},
-		{name: "restart removes mappings and the next request makes them", setup: Setup{Windows: Windows{SMBAfterReboot: nodespec.SMBAbsent}},
-			run: afterRestart(nil, []string{"data ann"})},
-		{name: "restart leaves mappings and the next request uses them", setup: Setup{Windows: Windows{SMBAfterReboot: nodespec.SMBWorking}},
+		{name: "restart leaves mappings and the next request uses them", setup: Setup{World: nodespec.WorldKind},
 			run: afterRestart([]string{"data ann", "logs ann"}, []string{"data ann", "logs ann"})},
 		{name: "mapping is removed with its last link", run: func(e *env) {
 			e.nas()

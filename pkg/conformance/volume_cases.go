@@ -324,7 +324,7 @@ func growCases() []testCase {
 	}
 	return []testCase{
 		{name: "volume grows to the end of the disk", run: grown},
-		{name: "volume grows when Windows needs the table rewritten first", setup: Setup{Windows: Windows{GPTEnd: nodespec.GPTEndStays}}, run: grown},
+		{name: "volume grows when Windows needs the table rewritten first", setup: Setup{World: nodespec.WorldStrict}, run: grown},
 		{name: "volume grows without a rescan", run: func(e *env) {
 			number, id := e.data(gib)
 			e.grow(number, 2*gib)

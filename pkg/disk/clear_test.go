@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -392,7 +393,7 @@ func TestClearDiskWithEFIPartition(t *testing.T) {
 func TestContentOnlyLeavesDisksOffline(t *testing.T) {
 	spec := occupiedDisks()["NTFS"]
 	spec.Serial, spec.Offline, spec.ReadOnly = "S1", yes(), yes()
-	f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{OfflineReads: nodespec.OfflineReadsAllowed}}, spec)
+	f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineReads: behavior.OfflineReadsAllowed})}, spec)
 	f.unchanged(func() {
 		out, err := f.disk.Clear(t.Context(), 1, diskapi.Clearing{DryRun: true, ContentOnly: true})
 		if err != nil || !strings.Contains(whats(out), "NTFS") {
@@ -404,10 +405,10 @@ func TestContentOnlyLeavesDisksOffline(t *testing.T) {
 // A disk without a table that is attached offline is cleared without waiting for a volume that it
 // does not get, however Windows reports it.
 func TestClearDoesNotWaitForDisksWithoutTable(t *testing.T) {
-	for _, form := range []string{nodespec.BlankMBR, nodespec.BlankSuperfloppy} {
+	for _, form := range []string{behavior.BlankMBR, behavior.BlankSuperfloppy} {
 		for name, spec := range occupiedDisks() {
 			spec.Serial, spec.Offline, spec.ReadOnly = "S1", yes(), yes()
-			f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{BlankDisks: form}}, spec)
+			f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{BlankDisks: form})}, spec)
 			begun := f.Node.Clock.Now()
 			if _, err := f.clear(1, "S1", false); err != nil {
 				t.Errorf("%s, blank disks as %s: %v", name, form, err)

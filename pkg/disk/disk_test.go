@@ -17,6 +17,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -239,7 +240,7 @@ func TestPartitionDiskByInitialTable(t *testing.T) {
 		used    int // partitions afterwards, including the reserved one
 	}{
 		{"blank", nodespec.Config{}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"Windows adds the reserved partition itself", nodespec.Config{Windows: nodespec.Windows{NewGPT: "msr"}}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"Windows adds the reserved partition itself", nodespec.Config{World: behavior.World(behavior.Windows{NewGPT: "msr"})}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
 		{"GPT with a reserved partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT}, true, win32.PARTITION_STYLE_GPT, 2},
 		{"GPT without anything", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPTNoMSR}, true, win32.PARTITION_STYLE_GPT, 2},
 		{"GPT with a partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib}}}, false, win32.PARTITION_STYLE_GPT, 1},
@@ -316,9 +317,9 @@ func (f *fixture) volumes() (n int) {
 // that Windows describes in the same way, but that has content or cannot be read, is not
 // changed.
 func TestPartitionDiskWhateverWindowsCallsBlankDisks(t *testing.T) {
-	for _, spelling := range []string{nodespec.BlankMBR, nodespec.BlankSuperfloppy, nodespec.BlankRaw} {
+	for _, spelling := range []string{behavior.BlankMBR, behavior.BlankSuperfloppy, behavior.BlankRaw} {
 		t.Run(spelling, func(t *testing.T) {
-			cfg := nodespec.Config{Windows: nodespec.Windows{BlankDisks: spelling}}
+			cfg := nodespec.Config{World: behavior.World(behavior.Windows{BlankDisks: spelling})}
 			f := newFixture(t, cfg, nodespec.Disk{Size: gib})
 			if ok, err := diskapi.On(f.Node.Node).IsDiskInitialized(1); ok || err != nil {
 				t.Errorf("IsDiskInitialized = %t, %v, want false", ok, err)
@@ -376,7 +377,7 @@ func TestPartitionDiskRefusesKnownContent(t *testing.T) {
 				}
 				// Where an offline disk cannot be read, its attributes change for the look; see
 				// TestPartitionDiskWhereOfflineDisksCannotBeRead.
-				f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{OfflineReads: nodespec.OfflineReadsAllowed}}, d)
+				f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineReads: behavior.OfflineReadsAllowed})}, d)
 				switch c.name {
 				case "LUKS":
 					f.write(1, 0, "LUKS\xba\xbe")
@@ -1124,7 +1125,7 @@ func TestRescanUpdatesDisksWhenWindowsRefusesToScan(t *testing.T) {
 
 // Even LocalSystem holds the privilege to scan for devices disabled.
 func TestRescanNeedsNoEnabledPrivilege(t *testing.T) {
-	f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{Privileges: nodespec.PrivilegesDisabled, Attach: nodespec.AttachRescan}})
+	f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{Attach: nodespec.AttachRescan}})
 	number, err := f.Windows.Attach(nodespec.Disk{Size: gib})
 	if err != nil {
 		t.Fatal(err)
@@ -1332,19 +1333,19 @@ func TestPartitionDiskAcceptsTheNewIdentityOfACollidingDisk(t *testing.T) {
 // With automount off, a new volume is offline, and may not say where it lies.
 func TestPartitionDiskWithoutAutomount(t *testing.T) {
 	for _, c := range []struct {
-		w    nodespec.Windows
+		w    behavior.Windows
 		want int // how often a volume is brought online
 	}{
-		{nodespec.Windows{Automount: nodespec.AutomountDisabled, OfflineVolumes: nodespec.OfflineSilent}, 1},
-		{nodespec.Windows{Automount: nodespec.AutomountDisabled, OfflineVolumes: nodespec.OfflineLocated}, 1},
-		{nodespec.Windows{Automount: nodespec.AutomountEnabled}, 0},
+		{behavior.Windows{Automount: nodespec.AutomountDisabled, OfflineVolumes: behavior.OfflineSilent}, 1},
+		{behavior.Windows{Automount: nodespec.AutomountDisabled, OfflineVolumes: behavior.OfflineLocated}, 1},
+		{behavior.Windows{Automount: nodespec.AutomountEnabled}, 0},
 	} {
 		for _, d := range []nodespec.Disk{
 			{Size: gib},
 			{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
 			{Size: gib, Content: nodespec.ContentMBR, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
 		} {
-			f := newFixture(t, nodespec.Config{Windows: c.w})
+			f := newFixture(t, nodespec.Config{World: behavior.World(c.w)})
 			// Another disk, whose volume is new too, has to stay as it is.
 			for _, d := range []nodespec.Disk{d, {Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}} {
 				f.bringOnline(f.attach(d))
@@ -1422,8 +1423,8 @@ func TestPartitionDiskSearchesIfPartitionsHaveNoNames(t *testing.T) {
 // NTFS may refuse to open a write-protected volume for writing, as drivers with
 // read-only volumes have it.
 func TestPartitionDiskWithWriteProtectedVolume(t *testing.T) {
-	for _, value := range []string{nodespec.WriteProtectedRefused, nodespec.WriteProtectedOpens} {
-		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{WriteProtected: value}},
+	for _, value := range []string{behavior.WriteProtectedRefused, behavior.WriteProtectedOpens} {
+		f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{WriteProtected: value})},
 			nodespec.Disk{Size: gib, WriteProtected: true, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
 		if err := f.partition(1); err != nil {
 			t.Errorf("%s: %v", value, err)
@@ -1436,9 +1437,9 @@ func TestPartitionDiskWithWriteProtectedVolume(t *testing.T) {
 func TestPartitionDiskWhereOfflineDisksCannotBeRead(t *testing.T) {
 	const both = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
 	yes := true
-	for _, reads := range []string{nodespec.OfflineReadsRefused, nodespec.OfflineReadsAllowed} {
+	for _, reads := range []string{behavior.OfflineReadsRefused, behavior.OfflineReadsAllowed} {
 		for _, content := range []string{"", nodespec.ContentMBR} {
-			f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{OfflineReads: reads}},
+			f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineReads: reads})},
 				nodespec.Disk{Size: gib, Content: content, Offline: &yes, ReadOnly: &yes},
 				nodespec.Disk{Size: gib, Content: content, Offline: &yes, ReadOnly: &yes, Bytes: []nodespec.Bytes{{At: 4096, Data: []byte("data")}}})
 			if err := f.partition(1); err != nil || f.attributes(1) != 0 {
@@ -1461,7 +1462,7 @@ func TestPartitionDiskWhereOfflineDisksCannotBeRead(t *testing.T) {
 // Windows may add the reserved partition a moment after it has made the table.
 func TestPartitionDiskWaitsForTheReservedPartition(t *testing.T) {
 	for _, size := range []nodespec.Size{512 * mib, 10 * gib} {
-		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{NewGPT: nodespec.NewGPTLate}}, nodespec.Disk{Size: size})
+		f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{NewGPT: behavior.NewGPTLate})}, nodespec.Disk{Size: size})
 		if err := f.partition(1); err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
@@ -312,11 +313,11 @@ func TestDiscoverFindsNewTargets(t *testing.T) {
 // The format of a discovery mechanism is not documented. If it cannot be parsed, the
 // target's own portals are used.
 func TestDiscoverWhateverTheMechanismSays(t *testing.T) {
-	for _, value := range []string{nodespec.ISCSIDiscoveryOther, nodespec.ISCSIDiscoverySendTargets} {
+	for _, value := range []string{behavior.ISCSIDiscoveryOther, behavior.ISCSIDiscoverySendTargets} {
 		f := newFixtureOn(t, nodespec.Config{
 			ISCSI:    nodespec.ISCSI{Portals: []nodespec.ISCSIPortal{{Address: address}, {Address: "10.0.0.9"}}, Targets: []nodespec.ISCSITarget{target(iqn, 1), target("iqn.2003-01.org.example:elsewhere", 1, "10.0.0.9")}},
 			Services: []nodespec.Service{{Name: "MSiSCSI", State: "running"}},
-			Windows:  nodespec.Windows{ISCSIDiscovery: value},
+			World:    behavior.World(behavior.Windows{ISCSIDiscovery: value}),
 		})
 		f.must(f.add(here))
 		f.must(f.add(&iscsi.TargetPortal{TargetAddress: "10.0.0.9"}))

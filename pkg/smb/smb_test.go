@@ -21,6 +21,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
@@ -265,7 +266,7 @@ func TestPasswordChangedOnServer(t *testing.T) {
 // If the server cannot verify a password that differs from the mapping's, the request is
 // refused, unless the administrator accepts unverified passwords.
 func TestPasswordThatCannotBeVerified(t *testing.T) {
-	f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersShown}})
+	f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersShown})})
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.ok(f.win.SetSMBPassword("files", "ann", "ann-2"))
@@ -374,7 +375,7 @@ func TestFailedCheckKeepsMappingForItsUser(t *testing.T) {
 		f.refused(f.mount(`\\files\data`, f.volume("v2"), "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
 		f.mappings(`\\files\data ann ok`)
 	}
-	f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersHidden}})
+	f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersHidden})})
 	v1 := f.volume("v1")
 	f.ok(f.win.MakeShareDirectory("files", "data", "team"))
 	f.ok(f.mount(`\\files\data\team`, v1, "ann", "ann-1"))
@@ -649,12 +650,12 @@ func TestManyUnusedMappings(t *testing.T) {
 
 func TestServerOutage(t *testing.T) {
 	for value, text := range map[string]string{nodespec.SMBGoneTimeout: "timeout", nodespec.SMBGoneDropped: "no longer available", nodespec.SMBGoneNotFound: "not found"} {
-		t.Run(value, func(t *testing.T) { serverOutage(t, nodespec.Windows{SMBServerGone: value}, text) })
+		t.Run(value, func(t *testing.T) { serverOutage(t, behavior.Windows{SMBServerGone: value}, text) })
 	}
 }
 
-func serverOutage(t *testing.T, w nodespec.Windows, text string) {
-	f := beginOn(t, nodespec.Config{Windows: w})
+func serverOutage(t *testing.T, w behavior.Windows, text string) {
+	f := beginOn(t, nodespec.Config{World: behavior.World(w)})
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.win.SetSMBServerDown("files", true))
 	f.refused(f.mount(`\\files\data`, v1, "ann", "ann-1"), hosterr.ErrUnavailable, text, "445")
@@ -746,7 +747,7 @@ func TestShareWithClosedRoot(t *testing.T) {
 // shares. The list of mappings waits with it.
 func TestLinksCanBeReadWhileAServerIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := beginOn(t, nodespec.Config{SMBTimeout: nodespec.Duration(23 * time.Second), Windows: nodespec.Windows{SMBCalls: nodespec.SMBCallsSerial}})
+		f := beginOn(t, nodespec.Config{SMBTimeout: nodespec.Duration(23 * time.Second), World: behavior.World(behavior.Windows{SMBCalls: behavior.SMBCallsSerial})})
 		v := f.volume("v1")
 		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
 		f.node.WorkingDirs = []string{`C:\var\lib\kubelet`}
@@ -784,7 +785,7 @@ func TestLinksCanBeReadWhileAServerIsDown(t *testing.T) {
 // removed, unless Windows itself makes the calls take turns.
 func TestOtherServersDoNotWaitForOneThatIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := beginOn(t, nodespec.Config{SMBTimeout: nodespec.Duration(23 * time.Second), Windows: nodespec.Windows{SMBCalls: nodespec.SMBCallsParallel}})
+		f := beginOn(t, nodespec.Config{SMBTimeout: nodespec.Duration(23 * time.Second), World: behavior.World(behavior.Windows{SMBCalls: behavior.SMBCallsParallel})})
 		for i := range 20 {
 			go f.mount(fmt.Sprintf(`\\gone%d\data`, i), "", "ann", "ann-1")
 		}
@@ -1030,13 +1031,13 @@ func TestInvalidRequestsChangeNothing(t *testing.T) {
 }
 
 func TestServerRefusals(t *testing.T) {
-	for _, value := range []string{nodespec.SMBErrorsBare, nodespec.SMBErrorsNumbered} {
-		t.Run(value, func(t *testing.T) { serverRefusals(t, nodespec.Windows{SMBErrors: value}) })
+	for _, value := range []string{behavior.SMBErrorsBare, behavior.SMBErrorsNumbered} {
+		t.Run(value, func(t *testing.T) { serverRefusals(t, behavior.Windows{SMBErrors: value}) })
 	}
 }
 
-func serverRefusals(t *testing.T, w nodespec.Windows) {
-	f := beginOn(t, nodespec.Config{Windows: w})
+func serverRefusals(t *testing.T, w behavior.Windows) {
+	f := beginOn(t, nodespec.Config{World: behavior.World(w)})
 	v := f.volume("v1")
 	for _, c := range []struct {
 		remote, user, password string
@@ -1273,7 +1274,7 @@ func TestIncompleteSearchIsRepeatedLater(t *testing.T) {
 
 // The process does not know the credentials of mappings that existed before its start.
 func TestProxyRestart(t *testing.T) {
-	f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersShown}})
+	f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersShown})})
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.start()
@@ -1295,7 +1296,7 @@ func TestProxyRestart(t *testing.T) {
 // After a restart, the password of a mapping in use is unknown. The server verifies the
 // password of each request. A request with a wrong password does not affect the mapping.
 func TestPasswordIsVerifiedAfterRestart(t *testing.T) {
-	f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersShown}})
+	f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersShown})})
 	v1, v2, v3 := f.volume("v1"), f.volume("v2"), f.volume("v3")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.start()
@@ -1317,7 +1318,7 @@ func TestPasswordIsVerifiedAfterRestart(t *testing.T) {
 // WMI does not report the user of a mapping. After a restart, the server decides about each
 // request for a mapping in use, and one user does not shut out another.
 func TestUnknownUserAfterRestart(t *testing.T) {
-	f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersHidden}})
+	f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersHidden})})
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.start()
@@ -1350,35 +1351,35 @@ func TestUnknownUserAfterRestart(t *testing.T) {
 }
 
 // worlds calls test in each world of the options that SMB has.
-func worlds(t *testing.T, test func(t *testing.T, w nodespec.Windows)) {
-	all := []nodespec.Windows{{}}
-	for _, o := range nodespec.Options() {
+func worlds(t *testing.T, test func(t *testing.T, w behavior.Windows)) {
+	all := []behavior.Windows{{}}
+	for _, o := range behavior.All() {
 		if !strings.HasPrefix(o.Key, "smb") || o.Key == "smbAfterReboot" {
 			continue
 		}
-		var more []nodespec.Windows
+		var more []behavior.Windows
 		for _, w := range all {
 			for _, v := range o.Values {
-				w.Set(o.Key, v.Name)
+				*o.Of(&w) = v.Name
 				more = append(more, w)
 			}
 		}
 		all = more
 	}
-	if len(all) < 48 {
+	if len(all) < 24 {
 		t.Fatalf("%d worlds", len(all))
 	}
 	for _, w := range all {
-		t.Run(strings.Join([]string{w.SMBUsers, w.SMBErrors, w.SMBServerGone, w.SMBCalls, w.SMBReconnect}, ","), func(t *testing.T) { test(t, w) })
+		t.Run(strings.Join([]string{w.SMBUsers, w.SMBErrors, w.SMBServerGone, w.SMBCalls}, ","), func(t *testing.T) { test(t, w) })
 	}
 }
 
 // After a restart, while a share is in use: no wrong password gets a link, and every right one
 // does, no matter which other driver came first with a valid account of the server.
 func TestRestartWhileAShareIsInUse(t *testing.T) {
-	worlds(t, func(t *testing.T, w nodespec.Windows) {
-		f := beginOn(t, nodespec.Config{Windows: w})
-		hidden := w.SMBUsers == nodespec.SMBUsersHidden
+	worlds(t, func(t *testing.T, w behavior.Windows) {
+		f := beginOn(t, nodespec.Config{World: behavior.World(w)})
+		hidden := w.SMBUsers == behavior.SMBUsersHidden
 		old1, old2, bobs := f.volume("old1"), f.volume("old2"), f.volume("bobs")
 		f.ok(f.mount(`\\files\data`, old1, "ann", "ann-1"))
 		f.ok(f.mount(`\\files\data`, old2, "ann", "ann-1"))
@@ -1433,7 +1434,7 @@ func TestRestartWhileAShareIsInUse(t *testing.T) {
 // A request that the server accepts for a mapping of an unknown user does not remove the mapping
 // of another share, whose user is known, and with it the user of the server.
 func TestAcceptedUserKeepsOtherMappings(t *testing.T) {
-	f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersHidden}})
+	f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersHidden})})
 	old, v := f.volume("old"), f.volume("v")
 	f.ok(f.mount(`\\files\data`, old, "ann", "ann-1"))
 	f.start()
@@ -1447,7 +1448,7 @@ func TestAcceptedUserKeepsOtherMappings(t *testing.T) {
 // the mapping of another share in use to a user who may be another one.
 func TestUnknownUserOfAServerKeepsMappings(t *testing.T) {
 	for _, failure := range []error{nil, win32.ERROR_IO_DEVICE} {
-		f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBUsers: nodespec.SMBUsersHidden}})
+		f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersHidden})})
 		d, l := f.volume("d"), f.volume("l")
 		if failure == nil {
 			d = ""
@@ -1471,8 +1472,8 @@ func TestUnknownUserOfAServerKeepsMappings(t *testing.T) {
 // Windows may not say why a mapping fails, and another user's unused mapping may be the
 // reason. It is removed, as if Windows had said so.
 func TestUnusedMappingOfAnotherUserIsRemoved(t *testing.T) {
-	for _, value := range []string{nodespec.SMBErrorsBare, nodespec.SMBErrorsNumbered} {
-		f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBErrors: value}})
+	for _, value := range []string{behavior.SMBErrorsBare, behavior.SMBErrorsNumbered} {
+		f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBErrors: value})})
 		f.ok(f.mount(`\\files\logs`, "", "bob", "bob-1"))
 		f.ok(f.mount(`\\files\data`, f.volume("v1"), "ann", "ann-1"))
 		f.mappings(`\\files\data ann ok`)
@@ -1481,8 +1482,8 @@ func TestUnusedMappingOfAnotherUserIsRemoved(t *testing.T) {
 
 // A request with a wrong password does not cost another user a mapping.
 func TestWrongPasswordKeepsMappingOfAnotherUser(t *testing.T) {
-	for _, value := range []string{nodespec.SMBErrorsBare, nodespec.SMBErrorsNumbered} {
-		f := beginOn(t, nodespec.Config{Windows: nodespec.Windows{SMBErrors: value}})
+	for _, value := range []string{behavior.SMBErrorsBare, behavior.SMBErrorsNumbered} {
+		f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBErrors: value})})
 		f.ok(f.mount(`\\files\logs`, "", "bob", "bob-1"))
 		f.refused(f.mount(`\\files\data`, f.volume("v1"), "ann", "wrong"), hosterr.ErrPermissionDenied, "password is not correct")
 		f.mappings(`\\files\logs bob ok`)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
@@ -48,9 +49,9 @@ func beginFormat(t *testing.T, order string, wmi bool, cut func(*fixture) error)
 // beginFormatOf is beginFormat of another disk, after prepare.
 func beginFormatOf(t *testing.T, d nodespec.Disk, order string, wmi bool, prepare func(*fixture), cut func(*fixture) error) (*fixture, string, error) {
 	t.Helper()
-	cfg := nodespec.Config{FormatDuration: nodespec.Duration(time.Minute), Windows: nodespec.Windows{FormatOrder: order, FormatKnows: nodespec.FormatAtOnce, DiskNumbers: nodespec.DiskNumbersKept}}
+	cfg := nodespec.Config{FormatDuration: nodespec.Duration(time.Minute), World: behavior.World(behavior.Windows{FormatOrder: order, FormatKnows: behavior.FormatAtOnce, DiskNumbers: nodespec.DiskNumbersKept})}
 	if !wmi {
-		cfg.FormatKnows = nodespec.FormatNever
+		cfg.World = behavior.In(cfg.World, behavior.Windows{FormatKnows: behavior.FormatNever})
 	}
 	d.ID, d.Serial = "cut", serial
 	f := newFixture(t, cfg, d)
@@ -71,7 +72,7 @@ func beginFormatOf(t *testing.T, d nodespec.Disk, order string, wmi bool, prepar
 }
 
 func formatOrders() []string {
-	return []string{nodespec.FormatBootFirst, nodespec.FormatHalf, nodespec.FormatBackupFirst, nodespec.FormatBootLast, nodespec.FormatAtEnd}
+	return []string{behavior.FormatBootFirst, behavior.FormatHalf, behavior.FormatBackupFirst, behavior.FormatBootLast, behavior.FormatAtEnd}
 }
 
 // processDies ends the process of csi-proxy, and starts another one.
@@ -107,7 +108,7 @@ func TestFormatThatIsCutOff(t *testing.T) {
 		{"the detaching of the disk", false, func(f *fixture) error { return f.Windows.Detach(1) }, refused},
 	} {
 		for _, order := range formatOrders() {
-			if order == nodespec.FormatAtEnd && c.ends != formatted {
+			if order == behavior.FormatAtEnd && c.ends != formatted {
 				c.ends = blank
 			}
 			way := map[bool]string{true: "WMI", false: "fmifs"}[c.wmi]
@@ -172,9 +173,9 @@ func callerGivesUp(t *testing.T, order string, wmi bool, ctx context.Context, ca
 	gone := make(chan bool)
 	var called error
 	f := (*fixture)(nil)
-	cfg := nodespec.Config{FormatDuration: nodespec.Duration(time.Minute), Windows: nodespec.Windows{FormatOrder: order, FormatKnows: nodespec.FormatAtOnce}}
+	cfg := nodespec.Config{FormatDuration: nodespec.Duration(time.Minute), World: behavior.World(behavior.Windows{FormatOrder: order, FormatKnows: behavior.FormatAtOnce})}
 	if !wmi {
-		cfg.FormatKnows = nodespec.FormatNever
+		cfg.World = behavior.In(cfg.World, behavior.Windows{FormatKnows: behavior.FormatNever})
 	}
 	f = newFixture(t, cfg, data(gib, ""))
 	f.During = func() {
@@ -245,7 +246,7 @@ func TestFormatIsForgotten(t *testing.T) {
 		"the process ended": func(f *fixture, _ string) error { return processDies(f) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, id, err := beginFormat(t, nodespec.FormatHalf, true, func(f *fixture) error { return f.Windows.EndFormats() })
+			f, id, err := beginFormat(t, behavior.FormatHalf, true, func(f *fixture) error { return f.Windows.EndFormats() })
 			if err == nil {
 				t.Fatal("the format succeeded")
 			}
@@ -270,7 +271,7 @@ func TestFormatIsForgotten(t *testing.T) {
 
 // A disk that was detached while its format was not finished is closed by the next Rescan.
 func TestRescanForgetsFormats(t *testing.T) {
-	f, _, _ := beginFormat(t, nodespec.FormatHalf, true, func(f *fixture) error { return f.Windows.EndFormats() })
+	f, _, _ := beginFormat(t, behavior.FormatHalf, true, func(f *fixture) error { return f.Windows.EndFormats() })
 	if err := f.Windows.Detach(1); err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +286,7 @@ func TestBegunFormatKeepsOtherContent(t *testing.T) {
 		f, id, _ := beginFormat(t, order, true, func(f *fixture) error { return f.Windows.EndFormats() })
 		return f, id
 	}
-	f, id := begun(nodespec.FormatBackupFirst)
+	f, id := begun(behavior.FormatBackupFirst)
 	at := int64(f.layout(1).Partitions[1].Offset)
 	f.write(1, at+0x400, "\x10")     // inodes
 	f.write(1, at+0x438, "\x53\xef") // ext4
@@ -297,7 +298,7 @@ func TestBegunFormatKeepsOtherContent(t *testing.T) {
 	})
 	f.disk.SetDiskState(t.Context(), &disk.SetDiskStateRequest{DiskNumber: 1}) // closes it
 
-	f, id = begun(nodespec.FormatHalf)
+	f, id = begun(behavior.FormatHalf)
 	if err := f.Windows.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +321,7 @@ func TestBegunFormatKeepsOtherContent(t *testing.T) {
 // A volume whose format did not end well is not formatted while it cannot be read: it may have other
 // content by now.
 func TestBegunFormatKeepsWhatCannotBeRead(t *testing.T) {
-	f, id, err := beginFormat(t, nodespec.FormatBackupFirst, true, func(f *fixture) error { return f.Windows.EndFormats() })
+	f, id, err := beginFormat(t, behavior.FormatBackupFirst, true, func(f *fixture) error { return f.Windows.EndFormats() })
 	if err == nil {
 		t.Fatal("the format succeeded")
 	}
@@ -347,7 +348,7 @@ func TestBegunFormatKeepsWhatCannotBeRead(t *testing.T) {
 // What another program has written stays even if Windows says of the volume that it is damaged, as it
 // does of the boot sector that a format leaves.
 func TestBegunFormatOfDamagedKeepsOtherContent(t *testing.T) {
-	f, id, err := beginFormat(t, nodespec.FormatBootFirst, true, func(f *fixture) error { return f.Windows.EndFormats() })
+	f, id, err := beginFormat(t, behavior.FormatBootFirst, true, func(f *fixture) error { return f.Windows.EndFormats() })
 	if err == nil {
 		t.Fatal("the format succeeded")
 	}
@@ -390,7 +391,7 @@ func TestBegunFormatOverContent(t *testing.T) {
 				if ok, err := f.formatted(id); ok || err != nil {
 					t.Errorf("formatted: %t, %v, want false", ok, err)
 				}
-				if order != nodespec.FormatBootFirst { // Windows says that it is damaged
+				if order != behavior.FormatBootFirst { // Windows says that it is damaged
 					f.write(1, start+0x218, "LVM2 001")
 					f.unchanged(func() {
 						_, err := f.formatted(id)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -43,13 +44,13 @@ func moved(t *testing.T, cfg nodespec.Config, protected bool) (f *fixture, log *
 	return newFixture(t, cfg, d), log
 }
 
-var writables = []string{nodespec.WritableAttributes, nodespec.WritableMedium}
+var writables = []string{behavior.WritableAttributes, behavior.WritableMedium}
 
 // Before, the volume of a disk that had moved was mounted read-only: each call succeeded, and
 // the pod could not write.
 func TestMovedDiskIsWritable(t *testing.T) {
 	for _, writable := range writables {
-		f, log := moved(t, nodespec.Config{Windows: nodespec.Windows{IsWritable: writable}}, false)
+		f, log := moved(t, nodespec.Config{World: behavior.World(behavior.Windows{IsWritable: writable})}, false)
 		if err := f.setState(1, true); err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,7 @@ func TestMovedDiskIsWritable(t *testing.T) {
 // mounted, nor is it resized with the flag.
 func TestMovedDiskStaysReadOnly(t *testing.T) {
 	for _, writable := range writables {
-		f, log := moved(t, nodespec.Config{Windows: nodespec.Windows{IsWritable: writable}}, false)
+		f, log := moved(t, nodespec.Config{World: behavior.World(behavior.Windows{IsWritable: writable})}, false)
 		f.Node.KeepReadOnly = true
 		if err := f.setState(1, true); err != nil || !f.readOnly(1) {
 			t.Fatalf("%v, read-only %t", err, f.readOnly(1))
@@ -81,7 +82,7 @@ func TestMovedDiskStaysReadOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := f.mount(id, target)
-		if writable == nodespec.WritableAttributes {
+		if writable == behavior.WritableAttributes {
 			if err != nil || !strings.Contains(log.String(), "Using a read-only disk") {
 				t.Errorf("mount: %v, log:\n%s", err, log)
 			}
@@ -120,7 +121,7 @@ func TestMovedDiskStaysReadOnly(t *testing.T) {
 // read-only, however often it is taken online.
 func TestReadOnlyManyIsMounted(t *testing.T) {
 	for _, writable := range writables {
-		f, log := moved(t, nodespec.Config{Windows: nodespec.Windows{IsWritable: writable}}, true)
+		f, log := moved(t, nodespec.Config{World: behavior.World(behavior.Windows{IsWritable: writable})}, true)
 		if err := f.setState(1, true); err != nil || !strings.Contains(log.String(), "whose medium cannot be written") {
 			t.Fatalf("%s: %v, log:\n%s", writable, err, log)
 		}
@@ -142,7 +143,7 @@ func TestReadOnlyManyIsMounted(t *testing.T) {
 
 // What a disk is that was made read-only on purpose, the error of a format says.
 func TestFormatOfAReadOnlyDisk(t *testing.T) {
-	f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{IsWritable: nodespec.WritableMedium}}, data(gib, ""))
+	f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{IsWritable: behavior.WritableMedium})}, data(gib, ""))
 	id := f.id(1)
 	if _, err := f.disk.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: 1, IsReadOnly: true}); err != nil {
 		t.Fatal(err)

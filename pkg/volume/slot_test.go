@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -26,10 +27,10 @@ func newSlots(t *testing.T, writable string) *slots {
 	s := &slots{}
 	s.fixture = newFixture(t, nodespec.Config{
 		Log: slog.New(slog.NewTextHandler(&s.log, nil)),
-		Windows: nodespec.Windows{
+		World: behavior.World(behavior.Windows{
 			SANPolicy: nodespec.SANOfflineShared, Attach: nodespec.AttachSeen, Automount: nodespec.AutomountEnabled,
-			OfflineReads: nodespec.OfflineReadsRefused, IsWritable: writable,
-		},
+			OfflineReads: behavior.OfflineReadsRefused, IsWritable: writable,
+		}),
 	})
 	return s
 }
@@ -227,7 +228,7 @@ func TestOnlineReadOnlyDiskThatStaysSo(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSlots(t, nodespec.WritableMedium)
+			s := newSlots(t, behavior.WritableMedium)
 			s.Node.KeepReadOnly = true
 			n := s.put(1, "one", false)
 			if err := s.setState(n, true); err != nil {
@@ -310,7 +311,7 @@ func TestReadOnlyByRequest(t *testing.T) {
 }
 
 func readOnlyByRequest(t *testing.T, put func(s *slots, slot uint8, id string, protected bool) uint32) {
-	s := newSlots(t, nodespec.WritableMedium)
+	s := newSlots(t, behavior.WritableMedium)
 	n := put(s, 1, "one", false)
 	if _, err := s.disk.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: n, IsReadOnly: true}); err != nil {
 		t.Fatal(err)
@@ -374,7 +375,7 @@ func TestWhatWindowsRemembers(t *testing.T) {
 		"disk clear":              {clearing(diskapi.Clearing{Identity: "one"}), false, []set{{readOnly, false}, {0, false}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSlots(t, nodespec.WritableMedium)
+			s := newSlots(t, behavior.WritableMedium)
 			n := s.put(1, "one", false)
 			var got []set
 			s.Observe(func(c *win32.Call) error {
@@ -422,7 +423,7 @@ func TestDiskThatCannotBecomeWritableIsOnlineAgain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSlots(t, nodespec.WritableMedium)
+			s := newSlots(t, behavior.WritableMedium)
 			s.Node.KeepReadOnly = true
 			n := s.put(1, "one", false)
 			if err := s.setState(n, true); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -87,7 +88,7 @@ func TestNoTableIsWrittenUnderAMountedVolume(t *testing.T) {
 	for i := range everyMethod(1, "", "") {
 		d := data(gib, "NTFS")
 		d.Serial = "one"
-		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{GPTEnd: nodespec.GPTEndStays}}, d)
+		f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{GPTEnd: behavior.GPTEndStays})}, d)
 		f.mkdir(target)
 		id := f.id(1)
 		if err := errors.Join(f.mount(id, target), f.Windows.Grow(1, 2*gib)); err != nil {
@@ -112,7 +113,7 @@ func TestNoTableIsWrittenUnderAMountedVolume(t *testing.T) {
 
 // In the life of a volume, the table is written once it grows.
 func TestTableIsWrittenByGrowthOnly(t *testing.T) {
-	f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{GPTEnd: nodespec.GPTEndStays}}, data(gib, ""))
+	f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{GPTEnd: behavior.GPTEndStays})}, data(gib, ""))
 	id, target := f.id(1), kubelet+`\m`
 	f.mkdir(target)
 	written := 0

@@ -21,6 +21,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -783,17 +784,6 @@ func TestFormatVolumeVerifiesResult(t *testing.T) {
 	wantKind(t, f.format(f.id(1)), hosterr.ErrUnavailable, "NTFS")
 }
 
-// Whether Windows shares the directory of a mount or not, it can be mounted on.
-func TestMountWhateverWindowsShares(t *testing.T) {
-	for _, opens := range []string{nodespec.MountOpensAlone, nodespec.MountOpensSharing} {
-		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{MountOpens: opens}}, data(gib, "NTFS"))
-		f.mkdir(kubelet + `\plugins\m`)
-		if err := f.mount(f.id(1), kubelet+`\plugins\m`); err != nil {
-			t.Errorf("Windows opens the directory %s: %v", opens, err)
-		}
-	}
-}
-
 // Another program replaces the directory at the last moment. The request fails, and the
 // next one looks at the directory that is there then.
 func TestMountOnAReplacedDirectory(t *testing.T) {
@@ -1090,8 +1080,8 @@ func TestVolumeOfPath(t *testing.T) {
 }
 
 func TestWriteVolumeCache(t *testing.T) {
-	for _, value := range []string{nodespec.WriteProtectedRefused, nodespec.WriteProtectedOpens} {
-		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{WriteProtected: value}}, data(gib, "NTFS"),
+	for _, value := range []string{behavior.WriteProtectedRefused, behavior.WriteProtectedOpens} {
+		f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{WriteProtected: value})}, data(gib, "NTFS"),
 			nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}, ReadOnly: yes()})
 		for disk := uint32(1); disk <= 2; disk++ {
 			flushed := false
@@ -1100,7 +1090,7 @@ func TestWriteVolumeCache(t *testing.T) {
 				return c.Do()
 			})
 			// A volume that cannot be opened for writing has nothing to flush.
-			want := disk == 1 || value == nodespec.WriteProtectedOpens
+			want := disk == 1 || value == behavior.WriteProtectedOpens
 			if _, err := f.volume.WriteVolumeCache(t.Context(), &volume.WriteVolumeCacheRequest{VolumeID: f.id(disk)}); err != nil || flushed != want {
 				t.Errorf("%s, disk %d: %v, flushed %t, want %t", value, disk, err, flushed, want)
 			}
@@ -1111,8 +1101,8 @@ func TestWriteVolumeCache(t *testing.T) {
 // The volumes of a disk that was attached with partitions are offline, and do not say
 // where they lie. Those of other disks, and of one that Windows may need, stay so.
 func TestListVolumesOnDiskWithOfflineVolumes(t *testing.T) {
-	for _, value := range []string{nodespec.OfflineSilent, nodespec.OfflineLocated} {
-		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{OfflineVolumes: value}})
+	for _, value := range []string{behavior.OfflineSilent, behavior.OfflineLocated} {
+		f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineVolumes: value})})
 		two := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 * mib}, {FileSystem: "NTFS"}}}
 		windows := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 * mib, Type: "recovery"}, {}}}
 		for _, d := range []nodespec.Disk{two, two, windows} {
@@ -1133,7 +1123,7 @@ func TestListVolumesOnDiskWithOfflineVolumes(t *testing.T) {
 		}
 		f.list(3, 0)
 		var want []string
-		if value == nodespec.OfflineSilent {
+		if value == behavior.OfflineSilent {
 			want = []string{`\\?\Harddisk1Partition2`, `\\?\Harddisk1Partition3`}
 		}
 		if !slices.Equal(online, want) {
@@ -1352,7 +1342,7 @@ func TestOfflineVolumeIsBroughtOnline(t *testing.T) {
 		"resize": func(f *fixture, id string) error { return f.resize(id, 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{OfflineVolumes: nodespec.OfflineLocated}})
+			f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineVolumes: behavior.OfflineLocated})})
 			f.mkdir(target)
 			f.attach(data(gib, "NTFS"))
 			id := f.id(1)
@@ -1369,27 +1359,24 @@ func TestOfflineVolumeIsBroughtOnline(t *testing.T) {
 	}
 }
 
-// A volume may know of the growth of its partition only after it has been told, or follow
-// at once.
+// A volume knows of the growth of its partition only after it has been told.
 func TestResizeVolumeUpdatesVolumeAfterGrowth(t *testing.T) {
-	for _, value := range []string{nodespec.GrowthUpdated, nodespec.GrowthFollows} {
-		for _, fs := range []string{"NTFS", ""} {
-			f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{VolumeGrowth: value}}, data(gib, fs))
-			id := f.id(1)
-			if err := f.Windows.Grow(1, 3*gib); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.resize(id, 0); err != nil {
-				t.Errorf("%s, file system %q: %v", value, fs, err)
-				continue
-			}
-			info, err := f.Windows.Show()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if v := info.Volumes[len(info.Volumes)-1]; int64(v.Size) != f.length(1) {
-				t.Errorf("%s, file system %q: the volume has %d bytes, its partition %d", value, fs, v.Size, f.length(1))
-			}
+	for _, fs := range []string{"NTFS", ""} {
+		f := newFixture(t, nodespec.Config{}, data(gib, fs))
+		id := f.id(1)
+		if err := f.Windows.Grow(1, 3*gib); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.resize(id, 0); err != nil {
+			t.Errorf("file system %q: %v", fs, err)
+			continue
+		}
+		info, err := f.Windows.Show()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := info.Volumes[len(info.Volumes)-1]; int64(v.Size) != f.length(1) {
+			t.Errorf("file system %q: the volume has %d bytes, its partition %d", fs, v.Size, f.length(1))
 		}
 	}
 }
@@ -1415,16 +1402,16 @@ func TestResizeVolume(t *testing.T) {
 		{"more than the maximum", most + 1, before, hosterr.ErrOutOfRange},
 		{"absurd", 1<<63 - 1, before, hosterr.ErrOutOfRange},
 	}
-	for name, windows := range map[string]nodespec.Windows{
-		"moves":                            {GPTEnd: nodespec.GPTEndMoves},
-		"stays, Windows says invalid":      {GPTEnd: nodespec.GPTEndStays, GrowRefused: nodespec.GrowInvalidParameter},
-		"stays, Windows says full":         {GPTEnd: nodespec.GPTEndStays, GrowRefused: nodespec.GrowDiskFull},
-		"stays, Windows says unsuccessful": {GPTEnd: nodespec.GPTEndStays, GrowRefused: nodespec.GrowUnsuccessful},
-		"stays, Windows says I/O error":    {GPTEnd: nodespec.GPTEndStays, GrowRefused: nodespec.GrowInternalError},
+	for name, windows := range map[string]behavior.Windows{
+		"moves":                            {GPTEnd: behavior.GPTEndMoves},
+		"stays, Windows says invalid":      {GPTEnd: behavior.GPTEndStays, GrowRefused: behavior.GrowInvalidParameter},
+		"stays, Windows says full":         {GPTEnd: behavior.GPTEndStays, GrowRefused: behavior.GrowDiskFull},
+		"stays, Windows says unsuccessful": {GPTEnd: behavior.GPTEndStays, GrowRefused: behavior.GrowUnsuccessful},
+		"stays, Windows says I/O error":    {GPTEnd: behavior.GPTEndStays, GrowRefused: behavior.GrowInternalError},
 	} {
 		for _, c := range cases {
 			t.Run(fmt.Sprintf("%s, the end of the GPT %s", c.name, name), func(t *testing.T) {
-				f := newFixture(t, nodespec.Config{Windows: windows}, nodespec.Disk{Size: gib})
+				f := newFixture(t, nodespec.Config{World: behavior.World(windows)}, nodespec.Disk{Size: gib})
 				if _, err := f.disk.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
 					t.Fatal(err)
 				}
@@ -1462,23 +1449,23 @@ func TestResizeVolume(t *testing.T) {
 // whose end Windows moves by itself need not be written.
 func TestResizeVolumeLooksAgainBeforeItGrowsAgain(t *testing.T) {
 	for name, c := range map[string]struct {
-		windows nodespec.Windows
+		windows behavior.Windows
 		call    func(*win32.Call) error
 	}{
-		"the growth is done and reported as failed": {nodespec.Windows{}, func(c *win32.Call) error {
+		"the growth is done and reported as failed": {behavior.Windows{}, func(c *win32.Call) error {
 			if err := c.Do(); err != nil || c.Code != win32.IOCTL_DISK_GROW_PARTITION {
 				return err
 			}
 			return win32.ERROR_GEN_FAILURE
 		}},
-		"the table is not written": {nodespec.Windows{GPTEnd: nodespec.GPTEndMoves}, func(c *win32.Call) error {
+		"the table is not written": {behavior.Windows{GPTEnd: behavior.GPTEndMoves}, func(c *win32.Call) error {
 			if c.Code == win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX {
 				return win32.ERROR_INVALID_PARAMETER
 			}
 			return c.Do()
 		}},
 	} {
-		f := newFixture(t, nodespec.Config{Windows: c.windows}, data(gib, "NTFS"))
+		f := newFixture(t, nodespec.Config{World: behavior.World(c.windows)}, data(gib, "NTFS"))
 		if err := f.Windows.Grow(1, 8*gib); err != nil {
 			t.Fatal(err)
 		}
@@ -1677,13 +1664,13 @@ func TestRetryAfterEachFailure(t *testing.T) {
 		}, nil},
 	}
 	for name, step := range steps {
-		for _, gptEnd := range []string{nodespec.GPTEndMoves, nodespec.GPTEndStays} {
-			if gptEnd == nodespec.GPTEndStays && name != "resize" {
+		for _, gptEnd := range []string{behavior.GPTEndMoves, behavior.GPTEndStays} {
+			if gptEnd == behavior.GPTEndStays && name != "resize" {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s, the end of the GPT %s", name, gptEnd), func(t *testing.T) {
 				for k := 1; ; k++ {
-					f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{GPTEnd: gptEnd}}, data(gib, step.fs))
+					f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{GPTEnd: gptEnd})}, data(gib, step.fs))
 					f.mkdir(target)
 					id := f.id(1)
 					if name == "unmount" {
@@ -1897,16 +1884,16 @@ func TestFormatVolumeThatWMIDoesNotKnow(t *testing.T) {
 		delay, want     time.Duration // of the provider's cache, and of FormatVolume
 		formats, direct int
 	}{
-		{nodespec.FormatAtOnce, 0, 0, 1, 0},
-		{nodespec.FormatUpdated, 0, 0, 2, 0},
-		{nodespec.FormatUpdated, 20 * time.Second, 25 * time.Second, 20, 0},
-		{nodespec.FormatUpdated, time.Hour, 50 * time.Second, 40, 1},
-		{nodespec.FormatRefuses, 0, 0, 2, 0},
-		{nodespec.FormatRefuses, time.Hour, 0, 3, 1},
-		{nodespec.FormatNever, 0, 0, 2, 1},
+		{behavior.FormatAtOnce, 0, 0, 1, 0},
+		{behavior.FormatUpdated, 0, 0, 2, 0},
+		{behavior.FormatUpdated, 20 * time.Second, 25 * time.Second, 20, 0},
+		{behavior.FormatUpdated, time.Hour, 50 * time.Second, 40, 1},
+		{behavior.FormatRefuses, 0, 0, 2, 0},
+		{behavior.FormatRefuses, time.Hour, 0, 3, 1},
+		{behavior.FormatNever, 0, 0, 2, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFixture(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(c.delay), Windows: nodespec.Windows{FormatKnows: c.knows}}, nodespec.Disk{Size: gib})
+			f := newFixture(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(c.delay), World: behavior.World(behavior.Windows{FormatKnows: c.knows})}, nodespec.Disk{Size: gib})
 			id := freshVolume(f)
 			var log bytes.Buffer
 			f.Node.Node.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -1942,7 +1929,7 @@ func TestFormatVolumeThatWMIDoesNotKnow(t *testing.T) {
 
 // A driver in process has no other way to format than WMI: the error has its reason.
 func TestFormatVolumeThatOnlyWMIFormats(t *testing.T) {
-	f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{FormatKnows: nodespec.FormatNever}}, nodespec.Disk{Size: gib})
+	f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{FormatKnows: behavior.FormatNever})}, nodespec.Disk{Size: gib})
 	id := freshVolume(f)
 	formats := 0
 	f.Observe(func(c *win32.Call) error {
@@ -2047,8 +2034,8 @@ func TestResizeVolumeKeepsContentBehind(t *testing.T) {
 // A cloud disk grows three times, and so does a copy of it, whose identity Windows changes. What
 // they leave of their table where they ended is no content.
 func TestResizeVolumeThreeTimes(t *testing.T) {
-	for _, end := range []string{nodespec.GPTEndMoves, nodespec.GPTEndStays} {
-		f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{GPTEnd: end}}, data(2*gib+5*512, "NTFS"))
+	for _, end := range []string{behavior.GPTEndMoves, behavior.GPTEndStays} {
+		f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{GPTEnd: end})}, data(2*gib+5*512, "NTFS"))
 		grow := func(number uint32, id string, size uint64) {
 			t.Helper()
 			if err := f.Windows.Grow(number, size); err != nil {

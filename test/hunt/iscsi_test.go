@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
@@ -417,7 +418,7 @@ func (s iscsiState) unsure() iscsiState {
 // found a target, that is each of its portals.
 func (o *iscsiObject) found(s iscsiState, t, p int) bool {
 	known := s.targets[t].known
-	return known[p] || worldOf(o.w.s.spec.world).ISCSIDiscovery == nodespec.ISCSIDiscoveryOther && hasPortal(t, p) && (known[0] || known[1])
+	return known[p] || worldOf(o.w.s.spec.world).ISCSIDiscovery == behavior.ISCSIDiscoveryOther && hasPortal(t, p) && (known[0] || known[1])
 }
 
 // begun adds the states after Windows has made persistent logins, as it does when its service

@@ -22,6 +22,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/worlds"
@@ -118,7 +119,7 @@ type object interface {
 }
 
 // worldOf returns a world of the simulated node by its number.
-func worldOf(i int) nodespec.Windows {
+func worldOf(i int) behavior.Windows {
 	all, _ := worlds.Pairs()
 	return all[i%len(all)]
 }
@@ -137,7 +138,7 @@ func newWorld(t *testing.T, s *sim) *world {
 	// Disk 1 is blank, and disk 2 has a volume. Disk 3 has a file system of another operating system, disk 4 is a dynamic one,
 	// and disk 5 has a volume with a file system of another operating system.
 	c := nodespec.Config{
-		StateDir: dir, Log: quiet, Windows: worldOf(s.spec.world), FormatDuration: nodespec.Duration(time.Second),
+		StateDir: dir, Log: quiet, World: behavior.World(worldOf(s.spec.world)), FormatDuration: nodespec.Duration(time.Second),
 		Directories: []string{base, kubelet + `\pods`, iscsiMount, shareDir("files", "0"), shareDir("files", "1"), shareDir("files", "2"), shareDir("backup", "0"), shareDir("backup", "1"), shareDir("backup", "2")},
 		SMBServers:  []nodespec.SMBServer{{Name: "files", Shares: shareNames[:], Accounts: shareUsers}, {Name: "backup", Shares: shareNames[:], Accounts: shareUsers}},
 		Disks: []nodespec.Disk{

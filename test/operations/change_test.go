@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/worlds"
@@ -128,7 +129,7 @@ func (e event) before(t *testing.T, o operation, skip int) (calls []win32.Call) 
 				o.config(c)
 			}
 			// One change at one moment is what the events are.
-			c.Attach, c.NewDisks = nodespec.AttachSeen, nodespec.NewDisksFree
+			c.Attach, c.World = nodespec.AttachSeen, behavior.In(c.World, behavior.Windows{NewDisks: behavior.NewDisksFree})
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()

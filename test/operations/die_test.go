@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -516,11 +517,11 @@ func (s victim) killProcess(t *testing.T, base string, known *machine, at point)
 // formatted before they format it.
 func halfAFormat(t *testing.T, s victim, base string, known *machine, want map[string]string, o *outcome, hit map[string]bool) {
 	for _, order := range formatOrders() {
-		for _, knows := range []string{nodespec.FormatAtOnce, nodespec.FormatNever} {
+		for _, knows := range []string{behavior.FormatAtOnce, behavior.FormatNever} {
 			t.Run(order+", WMI knows the volume "+knows, func(t *testing.T) {
 				s := s
 				s.config = func(c *nodespec.Config) {
-					c.FormatDuration, c.FormatOrder, c.FormatKnows = nodespec.Duration(time.Second), order, knows
+					c.FormatDuration, c.World = nodespec.Duration(time.Second), behavior.World(behavior.Windows{FormatOrder: order, FormatKnows: knows})
 				}
 				s.do = func(c *caller) error {
 					out, err := c.volume.IsVolumeFormatted(c.ctx, &volume.IsVolumeFormattedRequest{VolumeID: c.m.volume})
@@ -537,7 +538,7 @@ func halfAFormat(t *testing.T, s victim, base string, known *machine, want map[s
 
 func formatOrders() []string {
 	var names []string
-	for _, option := range nodespec.Options() {
+	for _, option := range behavior.All() {
 		if option.Key == "formatOrder" {
 			for _, v := range option.Values {
 				names = append(names, v.Name)

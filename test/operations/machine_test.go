@@ -20,6 +20,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
@@ -72,7 +73,7 @@ func configured(change func(*nodespec.Config)) nodespec.Config {
 	if change != nil {
 		change(&c)
 	}
-	c.Windows = c.Windows.Or(worlds.Chosen())
+	c.World = behavior.In(behavior.World(worlds.Chosen()), behavior.Chosen(c.World))
 	// A request that is repeated after a restart names the same disk. Finding its new number
 	// is what a driver does before.
 	c.DiskNumbers = nodespec.DiskNumbersKept

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
@@ -416,7 +417,7 @@ func TestConditions(t *testing.T) {
 					t.Run(d.name+", "+w.name, func(t *testing.T) {
 						t.Parallel()
 						v := arrive(t, d, w, world{node: func(n *simnode.Config) {
-							n.SMBAfterReboot = "absent"
+							n.World = behavior.World(behavior.Windows{SMBAfterReboot: behavior.SMBAbsent})
 							n.Firmware.SerialNumber = "VMware-42 29 92 4b 83 35 d9 77-f3 82 cf 46 56 61 ac 60"
 						}})
 						if err := c.hold(v); err != nil {

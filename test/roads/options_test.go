@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -85,9 +86,10 @@ func TestOptions(t *testing.T) {
 	}
 	for n, windows := range all {
 		for i, d := range roads {
-			w := world{name: worlds.Name(windows), event: reboot, node: func(c *simnode.Config) {
+			w := world{name: behavior.World(windows), event: reboot, node: func(c *simnode.Config) {
 				attach := c.Attach // of drivers that do not rescan
-				if c.Windows = windows; attach != "" && c.Attach == nodespec.AttachRescan {
+				c.World, c.Attach = behavior.World(windows), ""
+				if windows.Attach == "" || windows.Attach == nodespec.AttachRescan {
 					c.Attach = attach
 				}
 			}}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
@@ -67,7 +68,7 @@ func reattach(offline bool) func(*visit) error {
 }
 
 func smbAfterReboot(what string) func(*simnode.Config) {
-	return func(c *simnode.Config) { c.SMBAfterReboot = what }
+	return func(c *simnode.Config) { c.World = behavior.World(behavior.Windows{SMBAfterReboot: what}) }
 }
 
 func roadWorlds() []world {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 )
 
 // The emulated side refuses and answers as Windows does, as far as that is known. Each
@@ -77,7 +77,7 @@ func TestRefusalsNameTheirSource(t *testing.T) {
 
 // Each value of an option of the simulated node says what Windows does, and who says so.
 func TestValuesOfOptionsNameTheirSource(t *testing.T) {
-	for _, o := range nodespec.Options() {
+	for _, o := range behavior.All() {
 		for _, v := range o.Values {
 			if v.Source == "" || v.Does == "" {
 				t.Errorf("%s: %s: source %q, what Windows does %q: want both", o.Key, v.Name, v.Source, v.Does)

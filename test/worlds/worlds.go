@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 )
 
 // A pair is two values of two options.
@@ -17,10 +16,10 @@ type pair struct{ a, b choice }
 type choice struct{ option, value int }
 
 // Pairs returns worlds in which every two values of two options occur together in one of
-// them, and the number of such pairs. The first world is the strict one. The result is the
-// same in every run.
-func Pairs() (worlds []nodespec.Windows, pairs int) {
-	options := nodespec.Options()
+// them, and the number of such pairs. The first world is the strict one, and strict values are
+// left empty. The result is the same in every run.
+func Pairs() (worlds []behavior.Windows, pairs int) {
+	options := behavior.All()
 	var order []pair
 	open := map[pair]bool{}
 	for i, o := range options {
@@ -34,9 +33,11 @@ func Pairs() (worlds []nodespec.Windows, pairs int) {
 		}
 	}
 	add := func(values []int) {
-		var w nodespec.Windows
+		var w behavior.Windows
 		for i, v := range values {
-			w.Set(options[i].Key, options[i].Values[v].Name)
+			if v > 0 {
+				*options[i].Of(&w) = options[i].Values[v].Name
+			}
 			for j := range i {
 				delete(open, pair{choice{j, values[j]}, choice{i, v}})
 			}
@@ -85,10 +86,10 @@ const Variable = "CSI_PROXY_WORLD"
 
 // Chosen returns the world that the environment chooses. Without one it is the zero value,
 // which is the default.
-func Chosen() nodespec.Windows {
+func Chosen() behavior.Windows {
 	text := os.Getenv(Variable)
 	if text == "" {
-		return nodespec.Windows{}
+		return behavior.Windows{}
 	}
 	all, _ := Pairs()
 	i, err := strconv.Atoi(text)
@@ -102,17 +103,3 @@ func Chosen() nodespec.Windows {
 // kills and of changes try each call. Otherwise calls that only look, one after the other, count
 // as one.
 func Every() bool { return os.Getenv(Variable) != "" }
-
-// Name returns what differs from the strict world.
-func Name(w nodespec.Windows) string {
-	var names []string
-	for _, o := range nodespec.Options() {
-		if v := w.Get(o.Key); v != o.Values[0].Name {
-			names = append(names, fmt.Sprintf("%s=%s", o.Key, v))
-		}
-	}
-	if names == nil {
-		return "strict"
-	}
-	return strings.Join(names, " ")
-}

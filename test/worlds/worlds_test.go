@@ -1,6 +1,7 @@
 package worlds_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance/simulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -19,18 +21,19 @@ import (
 func TestPairs(t *testing.T) {
 	all, pairs := worlds.Pairs()
 	t.Logf("%d worlds cover %d pairs of values", len(all), pairs)
-	if worlds.Name(all[0]) != "strict" {
-		t.Errorf("the first world is %s", worlds.Name(all[0]))
+	if all[0] != (behavior.Windows{}) {
+		t.Errorf("the first world is %s", behavior.World(all[0]))
 	}
-	options := nodespec.Options()
+	options := behavior.All()
 	seen := map[[4]string]bool{}
 	for _, w := range all {
-		if _, err := w.In(""); err != nil {
+		w, err := behavior.Of(nodespec.Config{World: behavior.World(w)})
+		if err != nil {
 			t.Error(err)
 		}
 		for i, a := range options {
 			for _, b := range options[i+1:] {
-				seen[[4]string{a.Key, w.Get(a.Key), b.Key, w.Get(b.Key)}] = true
+				seen[[4]string{a.Key, *a.Of(&w), b.Key, *b.Of(&w)}] = true
 			}
 		}
 	}
@@ -69,7 +72,7 @@ func TestLogNamesOptions(t *testing.T) {
 		"iscsiDiscovery": "an answer",
 		"smbCalls":       "a wait",
 	}
-	for _, o := range nodespec.Options() {
+	for _, o := range behavior.All() {
 		if named := strings.Contains(source.String(), fmt.Sprintf("chosen(%q", o.Key)); named == (answers[o.Key] != "") {
 			t.Errorf("option %s: the log names it: %t; %q", o.Key, named, answers[o.Key])
 		}
@@ -92,9 +95,18 @@ func TestKillsAndChanges(t *testing.T) {
 				"github.com/kubernetes-csi/csi-proxy/v2/test/operations")
 			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", worlds.Variable, i))
 			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%s: %v\n%s", worlds.Name(w), err, out)
+				t.Errorf("%s: %v\n%s", behavior.World(w), err, out)
 			}
 		})
+	}
+}
+
+// on returns nodes in a world, unless a case asks for another one.
+func on(w behavior.Windows) conformance.NewNode {
+	return func(t *testing.T, setup conformance.Setup) *conformance.Node {
+		t.Helper()
+		setup.World = cmp.Or(setup.World, behavior.World(w))
+		return simulated.InProcess(t, setup)
 	}
 }
 
@@ -104,15 +116,15 @@ func TestContract(t *testing.T) {
 	for i := range all {
 		// Where WMI never knows a volume, each format takes 45 s. The roads, which wait for
 		// nothing, go through that.
-		if all[i].FormatKnows == nodespec.FormatNever {
-			all[i].FormatKnows = nodespec.FormatUpdated
+		if all[i].FormatKnows == behavior.FormatNever {
+			all[i].FormatKnows = behavior.FormatUpdated
 		}
 	}
 	if os.Getenv(allWorlds) != "" {
 		for i, w := range all {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
-				t.Log(worlds.Name(w))
-				conformance.RunConcurrently(t, simulated.InProcessOn(w))
+				t.Log(behavior.World(w))
+				conformance.RunConcurrently(t, on(w))
 			})
 		}
 		return
@@ -125,8 +137,8 @@ func TestContract(t *testing.T) {
 			t.Fatalf("the case %q is not listed", name)
 		}
 		world := 1 + number%(len(all)-1) // not the strict one
-		t.Logf("world %d: %s", world, worlds.Name(all[world]))
-		return simulated.InProcessOn(all[world])(t, setup)
+		t.Logf("world %d: %s", world, behavior.World(all[world]))
+		return on(all[world])(t, setup)
 	})
 	t.Attr("measured", fmt.Sprintf("each case of the contract in one of %d worlds, which cover %d pairs of values", len(all), pairs))
 }

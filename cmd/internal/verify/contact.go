@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 )
 
 // The first contact: the questions on which most depends, in the order of the screen.
@@ -50,7 +50,7 @@ func asked(o options) []question {
 // expected returns the answers that we rely on: those that the simulated node can have are all
 // provided for.
 func (q question) expected() []string {
-	for _, o := range nodespec.Options() {
+	for _, o := range behavior.All() {
 		if o.Key == q.option {
 			var names []string
 			for _, v := range o.Values {

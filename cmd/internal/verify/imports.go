@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 )
 
 // Places of a clone of the repository.
@@ -131,9 +131,9 @@ func answers(reports []report) string {
 		if len(q.expect) > 0 {
 			values = strings.Join(q.expect, ", or ") + "; otherwise " + q.change
 		}
-		if i := slices.IndexFunc(nodespec.Options(), func(o nodespec.Option) bool { return o.Key == q.option }); i >= 0 {
+		if i := slices.IndexFunc(behavior.All(), func(o behavior.Option) bool { return o.Key == q.option }); i >= 0 {
 			var names []string
-			for _, v := range nodespec.Options()[i].Values {
+			for _, v := range behavior.All()[i].Values {
 				names = append(names, v.Name)
 			}
 			values = "`" + q.option + "`: " + strings.Join(names, ", ")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -82,7 +83,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	if o.World != "" && !o.Simulated {
 		return fail("-world needs -simulated")
 	}
-	if _, err := (nodespec.Windows{}).In(o.World); err != nil {
+	if _, err := behavior.Of(nodespec.Config{World: o.World}); err != nil {
 		return fail("-world: %v", err)
 	}
 	for part := range strings.SplitSeq(o.Only, "/") {

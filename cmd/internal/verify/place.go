@@ -16,6 +16,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
@@ -174,14 +175,13 @@ type simulated struct {
 
 func (p *place) openSimulated(want traits, open func(win32.API) error) error {
 	config := nodespec.Config{
-		World: p.o.World,
 		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}},
 		Log:   slog.New(slog.DiscardHandler),
 	}
 	// What does not depend on the world here: the program waits until a virtual disk of
 	// Windows has arrived so, with its volumes.
 	config.SANPolicy, config.Attach = nodespec.SANOnlineAll, nodespec.AttachSeen
-	config.NewDisks, config.NewVolumes = nodespec.NewDisksFree, nodespec.NewVolumesAtOnce
+	config.World, config.NewVolumes = behavior.In(p.o.World, behavior.Windows{NewDisks: behavior.NewDisksFree}), nodespec.NewVolumesAtOnce
 	if want.noAutomount {
 		config.Automount = nodespec.AutomountDisabled
 	}

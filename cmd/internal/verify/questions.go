@@ -12,6 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -26,7 +27,7 @@ type question struct {
 	name     string
 	asks     string
 	does     string                // how it finds out
-	option   string                // key of [nodespec.Options], "" for free text
+	option   string                // key of [behavior.All], "" for free text
 	contract string                // the place in docs/contract that depends on it
 	settings bool                  // needs -machine-settings
 	without  bool                  // on a node that mounts no new volumes
@@ -99,10 +100,11 @@ func questions() []question {
 			ask:  offlineVolume,
 		},
 		{
-			name: "mount of a held directory", option: "mountOpens", contract: "volumes.md#mount",
-			asks: "Can a volume be mounted at a directory that is open for listing?",
-			does: "opens an empty directory, sharing reading and writing, and calls SetVolumeMountPoint",
-			ask:  mountOpens,
+			name: "mount of a held directory", contract: "volumes.md#mount",
+			asks:   "Can a volume be mounted at a directory that is open for listing?",
+			does:   "opens an empty directory, sharing reading and writing, and calls SetVolumeMountPoint",
+			expect: []string{"alone", "sharing"}, change: "the error joins those after which a mount is tried again",
+			ask: mountOpens,
 		},
 		{
 			name: "format of a new volume", option: "formatKnows", contract: "volumes.md#format",
@@ -149,17 +151,18 @@ func questions() []question {
 			does: "the same",
 			ask: func(p *place) string {
 				end, err := p.growGPT()
-				if end == nodespec.GPTEndMoves {
+				if end == behavior.GPTEndMoves {
 					p.Skip("it is not refused here")
 				}
 				return refusedGrowth(err)
 			},
 		},
 		{
-			name: "length of a grown volume", option: "volumeGrowth", contract: "disks.md#growth-of-a-disk",
-			asks: "When does a volume have the new length of its partition?",
-			does: "grows a partition into free space and reads the length of its volume, then again after IOCTL_VOLUME_UPDATE_PROPERTIES",
-			ask:  volumeGrowth,
+			name: "length of a grown volume", contract: "disks.md#growth-of-a-disk",
+			asks:   "When does a volume have the new length of its partition?",
+			does:   "grows a partition into free space and reads the length of its volume, then again after IOCTL_VOLUME_UPDATE_PROPERTIES",
+			expect: []string{"updated", "follows"}, change: "ResizeVolume needs another call before the file system grows",
+			ask: volumeGrowth,
 		},
 		{
 			name: "volume of a read-only disk", option: "writeProtected", contract: "disks.md#online-offline-read-only",
@@ -216,10 +219,11 @@ func questions() []question {
 			ask:  newGPT,
 		},
 		{
-			name: "symbolic links", option: "privileges", contract: "files.md#making-a-link",
-			asks: "Is the privilege to make symbolic links enabled for an elevated administrator?",
-			does: "makes a link with FSCTL_SET_REPARSE_POINT, without enabling the privilege",
-			ask:  symbolicLinks,
+			name: "symbolic links", contract: "files.md#making-a-link",
+			asks:   "Is the privilege to make symbolic links enabled for an elevated administrator?",
+			does:   "makes a link with FSCTL_SET_REPARSE_POINT, without enabling the privilege",
+			expect: []string{"disabled", "enabled"}, change: "making a link enables another privilege",
+			ask: symbolicLinks,
 		},
 		{
 			name: "failed mapping", option: "smbErrors", contract: "smb.md#errors-of-a-mapping",
@@ -304,7 +308,6 @@ var notAsked = map[string]string{
 	"filterTags":     "needs a filter driver, such as that of deduplication",
 	"iscsiDiscovery": "needs an iSCSI target; import has the texts of the machine's own",
 	"smbCalls":       "needs an SMB server that can be switched off",
-	"smbReconnect":   "needs an SMB server that can be switched off",
 }
 
 // runQuestions asks each question in a test of its own. The answer is the attribute
@@ -338,8 +341,8 @@ func runQuestions(t *testing.T, o options) {
 // checkAnswer fails the test if no simulated node can behave as the answer says.
 func checkAnswer(t *testing.T, q question, answer string) {
 	t.Helper()
-	i := slices.IndexFunc(nodespec.Options(), func(o nodespec.Option) bool { return o.Key == q.option })
-	if i >= 0 && !slices.ContainsFunc(nodespec.Options()[i].Values, func(v nodespec.Value) bool { return v.Name == answer }) {
+	i := slices.IndexFunc(behavior.All(), func(o behavior.Option) bool { return o.Key == q.option })
+	if i >= 0 && !slices.ContainsFunc(behavior.All()[i].Values, func(v behavior.Value) bool { return v.Name == answer }) {
 		t.Errorf("the answer %q is none that the simulated node can have", answer)
 	}
 }
@@ -393,11 +396,11 @@ func blankDisk(p *place) (answer string) {
 		case err != nil:
 			return err
 		case l.Style == win32.PARTITION_STYLE_RAW:
-			answer = nodespec.BlankRaw
+			answer = behavior.BlankRaw
 		case l.Style == win32.PARTITION_STYLE_MBR && l.Signature == 0 && len(used) == 0:
-			answer = nodespec.BlankMBR
+			answer = behavior.BlankMBR
 		case l.Style == win32.PARTITION_STYLE_MBR && l.Signature <= 1 && storage.Uninitialized(l):
-			answer = nodespec.BlankSuperfloppy
+			answer = behavior.BlankSuperfloppy
 		default:
 			answer = fmt.Sprintf("style %d, signature %#x, %d entries: %+v", l.Style, l.Signature, len(l.Partitions), l.Partitions)
 		}
@@ -409,9 +412,9 @@ func blankDisk(p *place) (answer string) {
 func newGPT(p *place) (answer string) {
 	p.onDisk(p.attach(conformance.Disk{Size: gib}), func(ctx context.Context, d *storage.Disk) error {
 		l, err := p.createGPT(ctx, d)
-		answer = nodespec.NewGPTBare
+		answer = behavior.NewGPTBare
 		if slices.ContainsFunc(l.Partitions, func(p win32.Partition) bool { return p.Type == win32.PARTITION_MSFT_RESERVED_GUID }) {
-			answer = nodespec.NewGPTMSR
+			answer = behavior.NewGPTMSR
 		}
 		return err
 	})
@@ -508,9 +511,9 @@ func offlineVolume(p *place) string {
 	}
 	switch {
 	case err == nil:
-		return nodespec.OfflineLocated
+		return behavior.OfflineLocated
 	case win32.IsCode(err, win32.ERROR_NOT_READY):
-		return nodespec.OfflineSilent
+		return behavior.OfflineSilent
 	}
 	return err.Error()
 }
@@ -525,10 +528,10 @@ func mountOpens(p *place) string {
 	p.need(p.node.API.CloseHandle(h))
 	if err == nil {
 		p.need(p.node.API.DeleteMountPoint(target + `\`))
-		return nodespec.MountOpensSharing
+		return "sharing"
 	}
 	if win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) {
-		return nodespec.MountOpensAlone
+		return "alone"
 	}
 	return err.Error()
 }
@@ -540,9 +543,9 @@ func formatKnows(p *place) string {
 	first := p.node.API.Format(id, quick)
 	switch {
 	case first == nil:
-		return nodespec.FormatAtOnce
+		return behavior.FormatAtOnce
 	case win32.IsCode(first, win32.ERROR_SERVICE_DISABLED):
-		return nodespec.FormatNever
+		return behavior.FormatNever
 	}
 	p.need(p.node.API.UpdateStorageCache())
 	if err := p.wait(func() error { return p.node.API.Format(id, quick) }); err != nil {
@@ -550,9 +553,9 @@ func formatKnows(p *place) string {
 	}
 	switch {
 	case win32.IsCode(first, win32.ERROR_INVALID_PARAMETER):
-		return nodespec.FormatRefuses
+		return behavior.FormatRefuses
 	case win32.IsCode(first, win32.ERROR_NOT_READY):
-		return nodespec.FormatUpdated
+		return behavior.FormatUpdated
 	}
 	return "known after the update; before: " + first.Error()
 }
@@ -595,7 +598,7 @@ func formatAtOnce(p *place) string {
 func (p *place) growGPT() (end string, refused error) {
 	number := p.attach(conformance.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []conformance.Partition{{}}})
 	p.need(p.Grow(number, 2*gib))
-	end = nodespec.GPTEndMoves
+	end = behavior.GPTEndMoves
 	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
 		if err := errors.Join(d.UpdateSize(ctx), d.UpdateProperties(ctx)); err != nil {
 			return err
@@ -609,7 +612,7 @@ func (p *place) growGPT() (end string, refused error) {
 			return fmt.Errorf("no data partition in %+v", l)
 		}
 		if refused = d.WithoutRetry().Grow(ctx, data.Number, gib/2); refused != nil {
-			end = nodespec.GPTEndStays
+			end = behavior.GPTEndStays
 		}
 		return nil
 	})
@@ -618,8 +621,8 @@ func (p *place) growGPT() (end string, refused error) {
 
 func refusedGrowth(err error) string {
 	for code, answer := range map[win32.Errno]string{
-		win32.ERROR_DISK_FULL: nodespec.GrowDiskFull, win32.ERROR_GEN_FAILURE: nodespec.GrowUnsuccessful,
-		win32.ERROR_IO_DEVICE: nodespec.GrowInternalError, win32.ERROR_INVALID_PARAMETER: nodespec.GrowInvalidParameter,
+		win32.ERROR_DISK_FULL: behavior.GrowDiskFull, win32.ERROR_GEN_FAILURE: behavior.GrowUnsuccessful,
+		win32.ERROR_IO_DEVICE: behavior.GrowInternalError, win32.ERROR_INVALID_PARAMETER: behavior.GrowInvalidParameter,
 	} {
 		if win32.IsCode(err, code) {
 			return answer
@@ -646,13 +649,13 @@ func volumeGrowth(p *place) string {
 	before := length()
 	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error { return d.Grow(ctx, part.Number, gib/2) })
 	if length() == before+gib/2 {
-		return nodespec.GrowthFollows
+		return "follows"
 	}
 	if _, err := p.node.API.DeviceIoControl(w, win32.IOCTL_VOLUME_UPDATE_PROPERTIES, nil, nil); err != nil {
 		return "IOCTL_VOLUME_UPDATE_PROPERTIES fails: " + err.Error()
 	}
 	if length() == before+gib/2 {
-		return nodespec.GrowthUpdated
+		return "updated"
 	}
 	return "not after IOCTL_VOLUME_UPDATE_PROPERTIES"
 }
@@ -663,10 +666,10 @@ func writeProtected(p *place) string {
 		win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.OPEN_EXISTING, 0)
 	if err == nil {
 		p.need(p.node.API.CloseHandle(h))
-		return nodespec.WriteProtectedOpens
+		return behavior.WriteProtectedOpens
 	}
 	if win32.IsCode(err, win32.ERROR_WRITE_PROTECT) {
-		return nodespec.WriteProtectedRefused
+		return behavior.WriteProtectedRefused
 	}
 	return err.Error()
 }
@@ -677,9 +680,9 @@ func isWritable(p *place) (answer string) {
 			return err
 		}
 		protected, err := d.WriteProtected(ctx)
-		answer = nodespec.WritableMedium
+		answer = behavior.WritableMedium
 		if protected {
-			answer = nodespec.WritableAttributes
+			answer = behavior.WritableAttributes
 		}
 		return errors.Join(err, d.SetAttributes(ctx, 0, win32.DISK_ATTRIBUTE_READ_ONLY, storage.Passing))
 	})
@@ -725,7 +728,7 @@ func formatOrder(p *place) string {
 		select {
 		case err := <-end:
 			p.need(err)
-			return nodespec.FormatAtEnd
+			return behavior.FormatAtEnd
 		default:
 		}
 		if first = look(); first != [3]bool{} && first == look() {
@@ -735,15 +738,15 @@ func formatOrder(p *place) string {
 	p.need(<-end)
 	switch first {
 	case [3]bool{0: true}:
-		return nodespec.FormatBootFirst
+		return behavior.FormatBootFirst
 	case [3]bool{2: true}:
-		return nodespec.FormatBackupFirst
+		return behavior.FormatBackupFirst
 	case [3]bool{1: true}:
-		return nodespec.FormatHalf
+		return behavior.FormatHalf
 	case [3]bool{1: true, 2: true}:
-		return nodespec.FormatBootLast
+		return behavior.FormatBootLast
 	case [3]bool{true, true, true}:
-		return nodespec.FormatAtEnd
+		return behavior.FormatAtEnd
 	}
 	return fmt.Sprintf("another order: boot sector %t, rest of the first MiB %t, copy of the boot sector %t", first[0], first[1], first[2])
 }
@@ -780,11 +783,11 @@ func readOffline(p *place) (answer string) {
 	h := p.openVolume(path, win32.GENERIC_READ)
 	if _, err := p.node.API.ReadAt(h, make([]byte, 4096), 0); err != nil {
 		if win32.IsCode(err, win32.ERROR_NOT_READY) {
-			return nodespec.OfflineReadsRefused
+			return behavior.OfflineReadsRefused
 		}
 		return err.Error()
 	}
-	return nodespec.OfflineReadsAllowed
+	return behavior.OfflineReadsAllowed
 }
 
 func offlineReason(p *place) string {
@@ -854,9 +857,9 @@ func goneMountPoint(p *place) string {
 	p.need(lookErr)
 	switch {
 	case err == nil && !left:
-		return nodespec.GoneMountPointRemoved
+		return behavior.GoneMountPointRemoved
 	case win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) && left:
-		return nodespec.GoneMountPointRefused
+		return behavior.GoneMountPointRefused
 	}
 	return fmt.Sprintf("error %v, mount point left: %t", err, left)
 }
@@ -870,7 +873,7 @@ func symbolicLinks(p *place) string {
 	link := win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: `\??\` + p.dir, Print: p.dir}.Encode()
 	_, err = p.node.API.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, link, nil)
 	if err == nil {
-		return nodespec.PrivilegesEnabled
+		return "enabled"
 	}
 	if !win32.IsCode(err, win32.ERROR_PRIVILEGE_NOT_HELD) {
 		return err.Error()
@@ -882,7 +885,7 @@ func symbolicLinks(p *place) string {
 	if err != nil {
 		return "not held: " + err.Error()
 	}
-	return nodespec.PrivilegesDisabled
+	return "disabled"
 }
 
 func userOfMapping(p *place) string {
@@ -893,9 +896,9 @@ func userOfMapping(p *place) string {
 	case !ok:
 		return "the mapping is not listed"
 	case u.User == "":
-		return nodespec.SMBUsersHidden
+		return behavior.SMBUsersHidden
 	}
-	return nodespec.SMBUsersShown
+	return behavior.SMBUsersShown
 }
 
 func failedMapping(p *place) string {
@@ -907,7 +910,7 @@ func failedMapping(p *place) string {
 	}
 	p.Logf("the error: %v", err)
 	if win32.IsCode(err, win32.ERROR_GEN_FAILURE) {
-		return nodespec.SMBErrorsBare
+		return behavior.SMBErrorsBare
 	}
-	return nodespec.SMBErrorsNumbered
+	return behavior.SMBErrorsNumbered
 }

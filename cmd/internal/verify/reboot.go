@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
@@ -340,7 +341,7 @@ func mappingBefore(p *place) note { return note{"remote": p.mapShare()} }
 func mappingAfter(p *place, n note) string {
 	remote := n["remote"]
 	if _, ok := p.mapping(remote); !ok {
-		return nodespec.SMBAbsent
+		return behavior.SMBAbsent
 	}
 	defer func() {
 		if err := p.node.API.UseDel(remote, win32.USE_LOTS_OF_FORCE); err != nil {
@@ -351,10 +352,10 @@ func mappingAfter(p *place, n note) string {
 		win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
 	if err != nil {
 		p.Logf("the share does not open: %v", err)
-		return nodespec.SMBDisconnected
+		return behavior.SMBDisconnected
 	}
 	p.need(p.node.API.CloseHandle(h))
-	return nodespec.SMBWorking
+	return behavior.SMBWorking
 }
 
 // startInitiator starts the iSCSI initiator, if it is stopped.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -63,23 +64,29 @@ func lastLine(text string) string {
 
 // A question finds the option of the simulated node, in each world.
 func TestQuestionsFindTheWorld(t *testing.T) {
-	for _, world := range nodespec.Worlds() {
-		exit, r, out := rehearse(t, "-machine-settings", "-world", world.Name, "-only", "^(questions|operations|pipes)")
+	for _, name := range []string{nodespec.WorldStrict, nodespec.WorldKind} {
+		world, err := behavior.Of(nodespec.Config{World: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exit, r, out := rehearse(t, "-machine-settings", "-world", name, "-only", "^(questions|operations|pipes)")
 		if exit != 0 {
-			t.Errorf("world %s: exit code %d:\n%s", world.Name, exit, out)
+			t.Errorf("world %s: exit code %d:\n%s", name, exit, out)
 		}
 		for _, q := range questions() {
 			i := slices.IndexFunc(r.Results, func(r result) bool { return r.Name == q.name })
 			if i < 0 {
-				t.Fatalf("world %s: no result of %q", world.Name, q.name)
+				t.Fatalf("world %s: no result of %q", name, q.name)
 			}
 			got := r.Results[i]
-			skip := q.pipes || q.windows || q.name == "refused growth" && world.GPTEnd == nodespec.GPTEndMoves
+			skip := q.pipes || q.windows || q.name == "refused growth" && world.GPTEnd == behavior.GPTEndMoves
 			if skip != (got.Verdict == skipped) {
-				t.Errorf("world %s: %+v", world.Name, got)
+				t.Errorf("world %s: %+v", name, got)
 			}
-			if q.option != "" && !skip && got.Answer != world.Get(q.option) {
-				t.Errorf("world %s: %s: the answer is %q, and the node was made with %s %q", world.Name, q.name, got.Answer, q.option, world.Get(q.option))
+			for _, o := range behavior.All() {
+				if want := *o.Of(&world); o.Key == q.option && !skip && got.Answer != want {
+					t.Errorf("world %s: %s: the answer is %q, and the node was made with %s %q", name, q.name, got.Answer, q.option, want)
+				}
 			}
 		}
 	}
@@ -166,10 +173,14 @@ func TestQuestionsOfTheAudit(t *testing.T) {
 // Two runs around a restart find what it leaves, in each world, and leave nothing
 // themselves.
 func TestReboot(t *testing.T) {
-	for _, world := range nodespec.Worlds() {
+	for _, name := range []string{nodespec.WorldStrict, nodespec.WorldKind} {
+		world, err := behavior.Of(nodespec.Config{World: name})
+		if err != nil {
+			t.Fatal(err)
+		}
 		state := t.TempDir()
 		run := func(flag string) (int, report, string) {
-			return rehearse(t, "-machine-settings", "-world", world.Name, "-state", state, flag)
+			return rehearse(t, "-machine-settings", "-world", name, "-state", state, flag)
 		}
 		exit, before, out := run("-before-reboot")
 		asked := 0
@@ -179,14 +190,14 @@ func TestReboot(t *testing.T) {
 			}
 		}
 		if exit != 0 || before.count(passed) != asked || !strings.Contains(out, "Restart Windows") {
-			t.Fatalf("world %s, before: exit code %d:\n%s", world.Name, exit, out)
+			t.Fatalf("world %s, before: exit code %d:\n%s", name, exit, out)
 		}
 		if text, err := os.ReadFile(filepath.Join(state, "reboot.json")); err != nil || strings.Contains(string(text), "assword") {
-			t.Errorf("world %s: state %v\n%s", world.Name, err, text)
+			t.Errorf("world %s: state %v\n%s", name, err, text)
 		}
 		exit, after, out := run("-after-reboot")
 		if exit != 0 || !after.Reboot {
-			t.Errorf("world %s, after: exit code %d:\n%s", world.Name, exit, out)
+			t.Errorf("world %s, after: exit code %d:\n%s", name, exit, out)
 		}
 		for name, want := range map[string]string{
 			"SMB mapping after a restart":    world.SMBAfterReboot,
@@ -199,11 +210,11 @@ func TestReboot(t *testing.T) {
 			"SAN policy after a restart":     "yes: " + nodespec.SANOnlineAll,
 		} {
 			if got := after.answer(name); got != "**"+want+"**" {
-				t.Errorf("world %s, %s: %s, want %s", world.Name, name, got, want)
+				t.Errorf("world %s, %s: %s, want %s", name, name, got, want)
 			}
 		}
 		if left, err := os.ReadDir(state); err != nil || len(left) != 1 || left[0].Name() != "lock" {
-			t.Errorf("world %s: the runs left %v, %v", world.Name, left, err)
+			t.Errorf("world %s: the runs left %v, %v", name, left, err)
 		}
 	}
 }
@@ -236,13 +247,13 @@ func TestRebootAfterAKilledRun(t *testing.T) {
 
 // Every option of the simulated node has a question, or a reason why not.
 func TestEveryOptionIsAsked(t *testing.T) {
-	for _, o := range nodespec.Options() {
+	for _, o := range behavior.All() {
 		asked := slices.ContainsFunc(allQuestions(), func(q question) bool { return q.option == o.Key })
 		if why := notAsked[o.Key]; asked == (why != "") {
 			t.Errorf("option %s: asked %t, reason why not %q", o.Key, asked, why)
 		}
 	}
-	if known := len(nodespec.Options()); len(notAsked) >= known {
+	if known := len(behavior.All()); len(notAsked) >= known {
 		t.Errorf("%d of %d options are not asked", len(notAsked), known)
 	}
 }
@@ -502,7 +513,7 @@ func TestImport(t *testing.T) {
 	}
 	save := func(r report) string {
 		r.Results = []result{
-			{questionsSection, "blank disk", passed, nodespec.BlankRaw, ""},
+			{questionsSection, "blank disk", passed, behavior.BlankRaw, ""},
 			{questionsSection, "new GPT", failed, "", "it | broke\nbadly"},
 			{operationsPrefix + "wmi", "disk Rescan", passed, "", ""},
 			{operationsPrefix + "wmi", "disk Other", failed, "", "no"},

@@ -41,11 +41,7 @@ type setup struct {
 	inProcess bool
 	beta      bool // the proxy serves the versions before v1 only
 
-	// goneMountPoint is what Windows does with the mount point of a volume that is gone. Empty
-	// means the default of a simulated node.
-	goneMountPoint string
-	// smbAfterReboot is what a restart of Windows leaves of SMB mappings, or empty.
-	smbAfterReboot string
+	world     string // of the simulated node
 }
 
 // exeVariable is the path of csi-driver.exe. If it is set, the tests of a Windows build run
@@ -140,9 +136,7 @@ func start(t *testing.T, s setup, log klog.Logger) *env {
 // newEnv makes a node, which nothing serves yet.
 func newEnv(t *testing.T, s setup, log klog.Logger) *env {
 	t.Helper()
-	windows := func(c *simnode.Config) {
-		c.Windows.GoneMountPoint, c.Windows.SMBAfterReboot = s.goneMountPoint, s.smbAfterReboot
-	}
+	windows := func(c *simnode.Config) { c.World = s.world }
 	e := &env{setup: s, t: t, log: log, node: simnode.New(t, simstorage.Describe, quiet, windows)}
 	e.show, e.kubelet = e.node.Show, e.node.Filesystem()
 	e.storage = simstorage.New(e.node, nodeID, s.findBy)

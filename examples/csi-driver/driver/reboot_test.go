@@ -23,13 +23,12 @@ func TestReboot(t *testing.T) {
 			all = append(all, s)
 			continue
 		}
-		for _, value := range []string{nodespec.SMBDisconnected, nodespec.SMBAbsent, nodespec.SMBWorking} {
-			s.smbAfterReboot = value
+		for _, s.world = range []string{nodespec.WorldStrict, nodespec.WorldKind} { // mappings end, or still work
 			all = append(all, s)
 		}
 	}
 	for _, s := range all {
-		t.Run(s.String()+" "+s.smbAfterReboot, func(t *testing.T) { reboot(t, s) })
+		t.Run(s.String()+" "+s.world, func(t *testing.T) { reboot(t, s) })
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 )
 
 // device is the object of a device handle: a disk or a volume.
@@ -198,7 +198,7 @@ func (n *Node) openDevice(d device, path string, access, share, disposition uint
 			// Source: code, fastfat create.c, of a locked volume.
 			return 0, win32.ERROR_ACCESS_DENIED // locked by a format or by its holder
 		}
-		if v, ok := d.(*volume); ok && h.write && !v.offline && v.writable() != nil && n.cfg.WriteProtected == nodespec.WriteProtectedRefused && v.mounted(&n.tx) {
+		if v, ok := d.(*volume); ok && h.write && !v.offline && v.writable() != nil && n.win.WriteProtected == behavior.WriteProtectedRefused && v.mounted(&n.tx) {
 			n.chosen("writeProtected", "refuse to open a volume for writing", path)
 			// Source: inference, of a mounted file system; see the option writeProtected.
 			return 0, win32.ERROR_WRITE_PROTECT
@@ -256,8 +256,7 @@ func (n *Node) Reenumerate() error { return n.do(n.reenumerate) }
 func (n *Node) reenumerate(t *tx) error {
 	// CR_ACCESS_DENIED (Microsoft: CM_Reenumerate_DevNode, "the caller must have
 	// SeLoadDriverPrivilege").
-	if t.privilege != win32.SE_LOAD_DRIVER_NAME && n.cfg.Privileges == nodespec.PrivilegesDisabled {
-		n.chosen("privileges", "CM_Reenumerate_DevNode fails, because SeLoadDriverPrivilege is not enabled", "the device tree")
+	if t.privilege != win32.SE_LOAD_DRIVER_NAME {
 		// Source: document, CM_Reenumerate_DevNode, "must have SeLoadDriverPrivilege"; the
 		// number is inference.
 		return win32.ERROR_ACCESS_DENIED

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -35,7 +36,7 @@ func (n *Node) Attach(c nodespec.Disk) (number uint32, err error) {
 	}
 	status := map[string]diskStatus{
 		nodespec.AttachRescan: statusWaiting, nodespec.AttachPlugAndPlay: statusArriving, nodespec.AttachSeen: statusAttached,
-	}[n.cfg.Attach]
+	}[n.win.Attach]
 	number, err = n.attach(c, status)
 	if err != nil {
 		return 0, fmt.Errorf("attach: %w", n.cause(err))
@@ -308,7 +309,7 @@ func (n *Node) newState(c nodespec.Disk, number uint32) (diskState, error) {
 // (Microsoft: diskpart, san).
 func (n *Node) arrivalAttributes(c nodespec.Disk, s *diskState) error {
 	held := false
-	switch n.cfg.SANPolicy {
+	switch n.win.SANPolicy {
 	case nodespec.SANOfflineAll:
 		held = true
 	case nodespec.SANOfflineShared:
@@ -354,7 +355,7 @@ func (n *Node) arrive(t *tx, d *disk, state diskState) error {
 }
 
 func (n *Node) addDisk(d *disk) {
-	if _, made := n.store.Get(nodeKey); made && n.cfg.NewDisks == nodespec.NewDisksHeld {
+	if _, made := n.store.Get(nodeKey); made && n.win.NewDisks == behavior.NewDisksHeld {
 		d.released = n.now().Add(arrivalDelay)
 	}
 	n.disks = append(n.disks, d)

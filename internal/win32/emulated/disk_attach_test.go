@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -232,12 +233,10 @@ func rescan(n win32.API) error {
 }
 
 func TestReenumerateNeedsPrivilege(t *testing.T) {
-	for privileges, want := range map[string]win32.Errno{nodespec.PrivilegesDisabled: win32.ERROR_ACCESS_DENIED, nodespec.PrivilegesEnabled: 0} {
-		n := start(t, nodespec.Config{Windows: nodespec.Windows{Privileges: privileges}})
-		wantErrno(t, "privileges "+privileges, n.Reenumerate(), want)
-		wantErrno(t, "another privilege", n.WithPrivilege(win32.SE_CREATE_SYMBOLIC_LINK_NAME, win32.API.Reenumerate), want)
-		wantErrno(t, "with the privilege", rescan(n), 0)
-	}
+	n := start(t, nodespec.Config{})
+	wantErrno(t, "no privilege", n.Reenumerate(), win32.ERROR_ACCESS_DENIED)
+	wantErrno(t, "another privilege", n.WithPrivilege(win32.SE_CREATE_SYMBOLIC_LINK_NAME, win32.API.Reenumerate), win32.ERROR_ACCESS_DENIED)
+	wantErrno(t, "with the privilege", rescan(n), 0)
 }
 
 func TestDetachInvalidatesHandles(t *testing.T) {
@@ -331,7 +330,7 @@ func TestOfflineReason(t *testing.T) {
 
 // A storage provider that lists nothing knows no disk either.
 func TestOfflineReasonWithoutProvider(t *testing.T) {
-	n := blank(t, nodespec.Config{Windows: nodespec.Windows{FormatKnows: nodespec.FormatNever}}, nodespec.Disk{Size: gib})
+	n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{FormatKnows: behavior.FormatNever})}, nodespec.Disk{Size: gib})
 	if reasons, err := n.OfflineReasons(); err != nil || len(reasons) != 0 {
 		t.Errorf("%v, %v, want no disks", reasons, err)
 	}
@@ -353,9 +352,9 @@ func copyOf(t *testing.T, n *Node, disk uint32) string {
 
 // Other programs hold a disk that arrives, but none that the node was made with.
 func TestNewDisksAreHeld(t *testing.T) {
-	for value, want := range map[string]error{nodespec.NewDisksHeld: win32.ERROR_SHARING_VIOLATION, nodespec.NewDisksFree: nil} {
+	for value, want := range map[string]error{behavior.NewDisksHeld: win32.ERROR_SHARING_VIOLATION, behavior.NewDisksFree: nil} {
 		now := time.Unix(1e9, 0)
-		n := startOn(t, nodespec.Config{Windows: nodespec.Windows{Attach: nodespec.AttachSeen, NewDisks: value}}, Machine{Now: func() time.Time { return now }})
+		n := startOn(t, nodespec.Config{World: behavior.World(behavior.Windows{Attach: nodespec.AttachSeen, NewDisks: value})}, Machine{Now: func() time.Time { return now }})
 		if _, err := n.Attach(nodespec.Disk{Size: gib}); err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,8 @@ package emulated
 
 import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // Windows identifies a disk by the GUID in its GPT or the signature in its MBR. A disk that
@@ -55,7 +55,7 @@ func (n *Node) keepOffline(d *disk, state *diskState, table win32.Layout) bool {
 func (n *Node) OfflineReasons() (reasons map[uint32]uint16, err error) {
 	err = n.do(func(*tx) error {
 		reasons = map[uint32]uint16{}
-		if n.cfg.FormatKnows == nodespec.FormatNever {
+		if n.win.FormatKnows == behavior.FormatNever {
 			n.chosen("formatKnows", "no disks in WMI", "") // a provider that lists no volumes lists no disks
 			return nil
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // control handles the control codes of a disk. The handle's access has been
@@ -32,7 +32,7 @@ func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 	case win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX:
 		return output(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.SeenSize}.Encode())
 	case win32.IOCTL_DISK_IS_WRITABLE:
-		if d.n.cfg.IsWritable == nodespec.WritableMedium && !d.Protected {
+		if d.n.win.IsWritable == behavior.WritableMedium && !d.Protected {
 			return 0, nil
 		}
 		return 0, d.writable()
@@ -79,10 +79,10 @@ func (d *disk) layout() win32.Layout {
 	if d.table.Style != win32.PARTITION_STYLE_RAW {
 		return d.table
 	}
-	switch d.n.cfg.BlankDisks {
-	case nodespec.BlankMBR:
+	switch d.n.win.BlankDisks {
+	case behavior.BlankMBR:
 		return win32.Layout{Style: win32.PARTITION_STYLE_MBR}
-	case nodespec.BlankSuperfloppy:
+	case behavior.BlankSuperfloppy:
 		return win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: 1, Partitions: []win32.Partition{
 			{Style: win32.PARTITION_STYLE_MBR, Length: d.TableSize, Number: 1, MBRType: 0x04, Recognized: true},
 		}}
@@ -219,10 +219,10 @@ func (d *disk) createDisk(t *tx, in []byte) error {
 		if l, err = ptable.NewGPT(d.geometry(), c.DiskID, c.MaxPartitions); err != nil {
 			return win32.ERROR_INVALID_PARAMETER // Source: inference, the table does not fit the disk
 		}
-		if t.n.cfg.NewGPT == nodespec.NewGPTLate {
+		if t.n.win.NewGPT == behavior.NewGPTLate {
 			t.onCommit(func() { d.reserves = t.n.now().Add(reservedDelay) })
 		}
-		if t.n.cfg.NewGPT == nodespec.NewGPTMSR {
+		if t.n.win.NewGPT == behavior.NewGPTMSR {
 			msr, err := t.n.reserved(l, d.geometry())
 			if err != nil {
 				return err
@@ -360,7 +360,7 @@ func (d *disk) growPartition(t *tx, in []byte) error {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	l.Partitions[i].Length += uint64(g.Delta)
-	if l.Style == win32.PARTITION_STYLE_GPT && t.n.cfg.GPTEnd == nodespec.GPTEndMoves && ptable.Refit(&l, d.geometry()) != nil {
+	if l.Style == win32.PARTITION_STYLE_GPT && t.n.win.GPTEnd == behavior.GPTEndMoves && ptable.Refit(&l, d.geometry()) != nil {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	if ptable.Check(l, d.geometry()) != nil {
@@ -382,12 +382,12 @@ func (d *disk) growthRefused(l win32.Layout) error {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	d.n.chosen("gptEnd", "Refuse to grow a partition beyond the usable range of the table", d.ID)
-	switch d.n.cfg.GrowRefused {
-	case nodespec.GrowDiskFull:
+	switch d.n.win.GrowRefused {
+	case behavior.GrowDiskFull:
 		return win32.ERROR_DISK_FULL // Source: inference, see the option growRefused
-	case nodespec.GrowUnsuccessful:
+	case behavior.GrowUnsuccessful:
 		return win32.ERROR_GEN_FAILURE // Source: document, IOCTL_DISK_GROW_PARTITION, STATUS_UNSUCCESSFUL
-	case nodespec.GrowInternalError:
+	case behavior.GrowInternalError:
 		return win32.ERROR_IO_DEVICE // Source: document, IOCTL_DISK_GROW_PARTITION, STATUS_DRIVER_INTERNAL_ERROR
 	}
 	return win32.ERROR_INVALID_PARAMETER // Source: document, IOCTL_DISK_GROW_PARTITION, STATUS_INVALID_PARAMETER
@@ -445,7 +445,7 @@ func (d *disk) readAt(p []byte, off int64) (int, error) {
 	if err := d.wholeSectors(len(p), off); err != nil {
 		return 0, err
 	}
-	if d.offline() && d.n.cfg.OfflineReads == nodespec.OfflineReadsRefused {
+	if d.offline() && d.n.win.OfflineReads == behavior.OfflineReadsRefused {
 		d.n.chosen("offlineReads", "refuse to read an offline disk", d.ID)
 		return 0, win32.ERROR_NOT_READY // Source: inference, see the option offlineReads
 	}

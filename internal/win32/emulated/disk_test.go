@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -314,7 +315,7 @@ func TestWriteProtection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.Size, c.Content = gib, nodespec.ContentGPT
-			n := blank(t, nodespec.Config{Windows: nodespec.Windows{OfflineReads: nodespec.OfflineReadsAllowed}}, c) // about writes
+			n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineReads: behavior.OfflineReadsAllowed})}, c) // about writes
 			h := drive(t, n, readWrite)
 			l := layout(t, n, h)
 			failIoctl(t, n, h, win32.IOCTL_DISK_IS_WRITABLE, nil, 0, win32.ERROR_WRITE_PROTECT)
@@ -448,11 +449,11 @@ func TestCreateDiskReplacesTable(t *testing.T) {
 // A layout cannot be written to a blank disk, whatever its layout is called.
 func TestBlankDisks(t *testing.T) {
 	for spelling, want := range map[string]win32.Layout{
-		nodespec.BlankMBR:         {Style: win32.PARTITION_STYLE_MBR},
-		nodespec.BlankSuperfloppy: {Style: win32.PARTITION_STYLE_MBR, Signature: 1, Partitions: []win32.Partition{{Length: gib, Number: 1, MBRType: 4, Recognized: true}}},
-		nodespec.BlankRaw:         {Style: win32.PARTITION_STYLE_RAW},
+		behavior.BlankMBR:         {Style: win32.PARTITION_STYLE_MBR},
+		behavior.BlankSuperfloppy: {Style: win32.PARTITION_STYLE_MBR, Signature: 1, Partitions: []win32.Partition{{Length: gib, Number: 1, MBRType: 4, Recognized: true}}},
+		behavior.BlankRaw:         {Style: win32.PARTITION_STYLE_RAW},
 	} {
-		n := blank(t, nodespec.Config{Windows: nodespec.Windows{BlankDisks: spelling}}, nodespec.Disk{Size: gib})
+		n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{BlankDisks: spelling})}, nodespec.Disk{Size: gib})
 		h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
 		if got := layout(t, n, h); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: layout %+v, want %+v", spelling, got, want)
@@ -470,7 +471,7 @@ func TestBlankDisks(t *testing.T) {
 }
 
 func TestCreateDiskAddsMSR(t *testing.T) {
-	n := blank(t, nodespec.Config{Windows: nodespec.Windows{NewGPT: "msr"}}, nodespec.Disk{Size: gib})
+	n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{NewGPT: "msr"})}, nodespec.Disk{Size: gib})
 	h := drive(t, n, readWrite)
 	l := initialize(t, n, h)
 	if len(l.Partitions) != 1 || l.Partitions[0].Type != win32.PARTITION_MSFT_RESERVED_GUID || l.Partitions[0].Offset+l.Partitions[0].Length != 16*mib {
@@ -489,14 +490,14 @@ func TestGrowth(t *testing.T) {
 		gptEnd, refused string
 		err             win32.Errno
 	}{
-		{gptEnd: nodespec.GPTEndMoves},
-		{nodespec.GPTEndStays, nodespec.GrowDiskFull, win32.ERROR_DISK_FULL},
-		{nodespec.GPTEndStays, nodespec.GrowUnsuccessful, win32.ERROR_GEN_FAILURE},
-		{nodespec.GPTEndStays, nodespec.GrowInternalError, win32.ERROR_IO_DEVICE},
-		{nodespec.GPTEndStays, nodespec.GrowInvalidParameter, win32.ERROR_INVALID_PARAMETER},
+		{gptEnd: behavior.GPTEndMoves},
+		{behavior.GPTEndStays, behavior.GrowDiskFull, win32.ERROR_DISK_FULL},
+		{behavior.GPTEndStays, behavior.GrowUnsuccessful, win32.ERROR_GEN_FAILURE},
+		{behavior.GPTEndStays, behavior.GrowInternalError, win32.ERROR_IO_DEVICE},
+		{behavior.GPTEndStays, behavior.GrowInvalidParameter, win32.ERROR_INVALID_PARAMETER},
 	} {
 		t.Run("the end of the GPT "+c.gptEnd+" "+c.refused, func(t *testing.T) {
-			n := blank(t, nodespec.Config{Windows: nodespec.Windows{GPTEnd: c.gptEnd, GrowRefused: c.refused}}, nodespec.Disk{Size: gib})
+			n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{GPTEnd: c.gptEnd, GrowRefused: c.refused})}, nodespec.Disk{Size: gib})
 			h := drive(t, n, readWrite)
 			partition(t, n, h, data(1, 16*mib, 500*mib), data(2, 600*mib, 400*mib))
 			grow := func(number uint32, delta int64) []byte {
@@ -541,7 +542,7 @@ func TestGrowth(t *testing.T) {
 			if l.UsableOffset+l.UsableLength > gib {
 				t.Errorf("usable range ends at %d before the header moved", l.UsableOffset+l.UsableLength)
 			}
-			if c.gptEnd == nodespec.GPTEndStays {
+			if c.gptEnd == behavior.GPTEndStays {
 				failIoctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, grow(2, 100*mib), 0, c.err)
 				refused(1, 100*mib) // what is in the way is partition 2
 				l.UsableLength += gib
@@ -663,7 +664,7 @@ func second[T any](_ T, err error) error { return err }
 // A reserved partition that arrives late replaces what was written too early.
 func TestReservedPartitionArrivesLate(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	n := blank(t, nodespec.Config{Windows: nodespec.Windows{NewGPT: nodespec.NewGPTLate}}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
+	n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{NewGPT: behavior.NewGPTLate})}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, 16*mib, 100*mib))
 	if vs := volumesOn(t, n, 1); len(vs) != 1 {
@@ -679,8 +680,8 @@ func TestReservedPartitionArrivesLate(t *testing.T) {
 }
 
 func TestReadsOfOfflineDisks(t *testing.T) {
-	for reads, want := range map[string]win32.Errno{nodespec.OfflineReadsRefused: win32.ERROR_NOT_READY, nodespec.OfflineReadsAllowed: 0} {
-		n := blank(t, nodespec.Config{Windows: nodespec.Windows{OfflineReads: reads}}, nodespec.Disk{Size: gib})
+	for reads, want := range map[string]win32.Errno{behavior.OfflineReadsRefused: win32.ERROR_NOT_READY, behavior.OfflineReadsAllowed: 0} {
+		n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineReads: reads})}, nodespec.Disk{Size: gib})
 		h := drive(t, n, readWrite)
 		set := func(attributes uint64) {
 			ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: attributes, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode(), 0)

@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // These are the mount manager's changes of directories. Its records of letters
@@ -69,7 +69,8 @@ func (n *Node) mountFolder(root string) (place, error) {
 
 // setMountReparse makes the directory at p a mount point of the volume guid, as
 // SetVolumeMountPointW does (docs/contract/volumes.md#mount). It opens the
-// directory, so share modes apply; its own is an option of the node. It returns
+// directory, so share modes apply. Its own is documented nowhere: here it shares nothing, so a
+// caller that passes here passes where Windows shares. It returns
 //
 //   - ERROR_DIR_NOT_EMPTY if the directory has entries or is already a reparse
 //     point,
@@ -78,10 +79,6 @@ func (n *Node) mountFolder(root string) (place, error) {
 //   - ERROR_WRITE_PROTECT, ERROR_SHARING_VIOLATION.
 func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
 	const access = win32.FILE_LIST_DIRECTORY | fileWriteData | win32.SYNCHRONIZE
-	share := uint32(0)
-	if n.cfg.MountOpens == nodespec.MountOpensSharing {
-		share = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE
-	}
 	switch {
 	case p.vol.fs.Kind != bootsector.NTFS:
 		// Source: document, SetVolumeMountPointW, not on ReFS; the number is inference.
@@ -91,11 +88,8 @@ func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
 	case p.entry.Reparse() != nil || !p.entry.Empty():
 		return win32.ERROR_DIR_NOT_EMPTY // Source: document, SetVolumeMountPointW, ERROR_DIR_NOT_EMPTY
 	}
-	open, err := p.tree.Open(p.entry, access, share, false)
+	open, err := p.tree.Open(p.entry, access, 0, false)
 	if err != nil {
-		if share == 0 {
-			n.chosen("mountOpens", "SetVolumeMountPoint fails, because another handle is open", p.entry.Path())
-		}
 		return dosError(err)
 	}
 	defer p.tree.Close(t.files(p.vol), open)
@@ -112,7 +106,7 @@ func (n *Node) clearMountReparse(t *tx, p place) error {
 	if err != nil {
 		return err
 	}
-	if n.volumeByGUID(guid) == nil && n.cfg.GoneMountPoint == nodespec.GoneMountPointRefused {
+	if n.volumeByGUID(guid) == nil && n.win.GoneMountPoint == behavior.GoneMountPointRefused {
 		n.chosen("goneMountPoint", "DeleteVolumeMountPoint fails, because the volume is gone", p.entry.Path())
 		return win32.ERROR_FILE_NOT_FOUND // Source: code, .NET goes on after this error (dotnet/runtime issue 86249)
 	}

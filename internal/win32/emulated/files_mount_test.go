@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -56,35 +57,31 @@ func TestSetMountPoint(t *testing.T) {
 	}
 }
 
-// Handles that can read, write or delete the directory are in the way of a mount if
-// Windows opens it without sharing, or if they share less than it needs. Handles that
-// only read attributes never are.
+// Handles that can read, write or delete the directory are in the way of a mount. Handles
+// that only read attributes are not.
 func TestMountOpensDirectory(t *testing.T) {
 	const both = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE
 	for _, c := range []struct {
-		opens         string
 		access, share uint32
 		errno         win32.Errno
 	}{
-		{nodespec.MountOpensAlone, readable, both, win32.ERROR_SHARING_VIOLATION},
-		{nodespec.MountOpensAlone, readable, shareAll, win32.ERROR_SHARING_VIOLATION},
-		{nodespec.MountOpensAlone, win32.FILE_READ_ATTRIBUTES | win32.SYNCHRONIZE, 0, 0},
-		{nodespec.MountOpensSharing, readable, win32.FILE_SHARE_READ, win32.ERROR_SHARING_VIOLATION},
-		{nodespec.MountOpensSharing, readable, both, 0},
+		{readable, both, win32.ERROR_SHARING_VIOLATION},
+		{readable, shareAll, win32.ERROR_SHARING_VIOLATION},
+		{win32.FILE_READ_ATTRIBUTES | win32.SYNCHRONIZE, 0, 0},
 	} {
-		n := newFileNodeOn(t, nodespec.Windows{MountOpens: c.opens})
+		n := newFileNode(t)
 		held, err := n.create(0, n.nt(`C:\empty`), c.access, c.share, win32.FILE_OPEN, folder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantErrno(t, fmt.Sprintf("mount, which opens %s, while access %#x and share %d are open", c.opens, c.access, c.share), n.SetMountPoint(`C:\empty\`, n.unlettered), c.errno)
+		wantErrno(t, fmt.Sprintf("mount while access %#x and share %d are open", c.access, c.share), n.SetMountPoint(`C:\empty\`, n.unlettered), c.errno)
 		n.shut(held)
 	}
 }
 
 func TestDeleteMountPointOfGoneVolume(t *testing.T) {
-	for value, errno := range map[string]win32.Errno{nodespec.GoneMountPointRefused: win32.ERROR_FILE_NOT_FOUND, nodespec.GoneMountPointRemoved: 0} {
-		n := newFileNodeOn(t, nodespec.Windows{GoneMountPoint: value})
+	for value, errno := range map[string]win32.Errno{behavior.GoneMountPointRefused: win32.ERROR_FILE_NOT_FOUND, behavior.GoneMountPointRemoved: 0} {
+		n := newFileNodeOn(t, behavior.Windows{GoneMountPoint: value})
 		n.link(`C:\gone`, win32.Reparse{Tag: win32.IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\Volume{00000000-1111-2222-3333-444444444444}\`})
 		wantErrno(t, "with "+value, n.DeleteMountPoint(`C:\gone\`), errno)
 		attr, err := n.Attributes(`C:\gone`)

@@ -6,7 +6,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 )
 
 // rename applies a FILE_RENAME_INFORMATION. A name without a directory stays in
@@ -93,7 +93,7 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 		path = fmt.Sprintf(`\$Extend\$Deleted\%016X%08X`, uint64(f.open.Entry().ID()), 0)
 	}
 	// Apart from that, the normalized name is the one with which the file was opened.
-	if f.vol.remote != "" && flags == win32.VOLUME_NAME_DOS && n.cfg.ShareNames == nodespec.ShareNamesClosed {
+	if f.vol.remote != "" && flags == win32.VOLUME_NAME_DOS && n.win.ShareNames == behavior.ShareNamesClosed {
 		n.chosen("shareNames", "GetFinalPathNameByHandle of a normalized name on a share fails", path)
 		// Source: document, GetFinalPathNameByHandleW, "lacks access permission to any one of
 		// those components".

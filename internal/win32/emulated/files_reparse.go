@@ -3,7 +3,6 @@ package emulated
 import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // control implements object. DeviceIoControl returns Win32 error numbers.
@@ -82,10 +81,9 @@ func (f *file) setReparse(t *tx, b []byte) error {
 	if err != nil {
 		return win32.STATUS_IO_REPARSE_DATA_INVALID // Source: specification, [MS-FSA] 2.1.5.10.37
 	}
-	if r.Tag == win32.IO_REPARSE_TAG_SYMLINK && t.privilege != win32.SE_CREATE_SYMBOLIC_LINK_NAME && f.n.cfg.Privileges == nodespec.PrivilegesDisabled {
+	if r.Tag == win32.IO_REPARSE_TAG_SYMLINK && t.privilege != win32.SE_CREATE_SYMBOLIC_LINK_NAME {
 		// FSCTL_SET_REPARSE_POINT's page; Windows printed this number (rubyinstaller2,
 		// issue 466). Junctions need no privilege (Go's tests).
-		f.n.chosen("privileges", "FSCTL_SET_REPARSE_POINT of a symbolic link fails, because SeCreateSymbolicLinkPrivilege is not enabled", f.open.Entry().Path())
 		return win32.STATUS_PRIVILEGE_NOT_HELD // Source: Windows, rubyinstaller2 issue 466
 	}
 	return f.tree.SetReparse(t.files(f.vol), f.open.Entry(), b)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 )
 
 // A name may pass 63 links, but not 64.
@@ -45,8 +45,8 @@ func TestUnknownReparseTag(t *testing.T) {
 
 // A filter driver opens the files behind its tags, except those that stand for other files.
 func TestFilterTags(t *testing.T) {
-	for value, want := range map[string]win32.NTStatus{nodespec.FilterTagsRefused: win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED, nodespec.FilterTagsOpened: 0} {
-		n := newFileNodeOn(t, nodespec.Windows{FilterTags: value})
+	for value, want := range map[string]win32.NTStatus{behavior.FilterTagsRefused: win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED, behavior.FilterTagsOpened: 0} {
+		n := newFileNodeOn(t, behavior.Windows{FilterTags: value})
 		for name, tag := range map[string]uint32{"dedup": 0x80000013, "surrogate": 0xA0000019} {
 			h := n.must(`C:\`+name, writable, win32.FILE_CREATE, folder)
 			_, err := n.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, le.AppendUint32(le.AppendUint32(nil, tag), 0), nil)
@@ -131,28 +131,20 @@ func TestReparseControls(t *testing.T) {
 	}
 }
 
-// Only symbolic links need a privilege, and only if it is not enabled already.
+// Only symbolic links need a privilege.
 func TestSymbolicLinkNeedsPrivilege(t *testing.T) {
 	set := func(n win32.API, h win32.Handle, b []byte) error {
 		_, err := n.DeviceIoControl(h, win32.FSCTL_SET_REPARSE_POINT, b, nil)
 		return err
 	}
-	for _, c := range []struct {
-		privileges string
-		errno      win32.Errno
-	}{
-		{nodespec.PrivilegesDisabled, win32.ERROR_PRIVILEGE_NOT_HELD},
-		{nodespec.PrivilegesEnabled, 0},
-	} {
-		n := newFileNodeOn(t, nodespec.Windows{Privileges: c.privileges})
-		n.mkdir(`C:\a`, `C:\b`, `C:\c`)
-		a, b, other := n.must(`C:\a`, writable, win32.FILE_OPEN, synch), n.must(`C:\b`, writable, win32.FILE_OPEN, synch), n.must(`C:\c`, writable, win32.FILE_OPEN, synch)
-		wantErrno(t, "a symbolic link, privileges "+c.privileges, set(n, a, relative("x").Encode()), c.errno)
-		wantErrno(t, "a junction", set(n, b, n.junction(`C:\`).Encode()), 0)
-		wantErrno(t, "another privilege", n.WithPrivilege(win32.SE_LOAD_DRIVER_NAME, func(n win32.API) error {
-			return set(n, other, relative("x").Encode())
-		}), c.errno)
-		wantErrno(t, "with the privilege", setReparse(n, a, relative("x").Encode()), 0)
-		n.shut(a, b, other)
-	}
+	n := newFileNode(t)
+	n.mkdir(`C:\a`, `C:\b`)
+	a, b := n.must(`C:\a`, writable, win32.FILE_OPEN, synch), n.must(`C:\b`, writable, win32.FILE_OPEN, synch)
+	wantErrno(t, "a symbolic link", set(n, a, relative("x").Encode()), win32.ERROR_PRIVILEGE_NOT_HELD)
+	wantErrno(t, "a junction", set(n, b, n.junction(`C:\`).Encode()), 0)
+	wantErrno(t, "another privilege", n.WithPrivilege(win32.SE_LOAD_DRIVER_NAME, func(n win32.API) error {
+		return set(n, a, relative("x").Encode())
+	}), win32.ERROR_PRIVILEGE_NOT_HELD)
+	wantErrno(t, "with the privilege", setReparse(n, a, relative("x").Encode()), 0)
+	n.shut(a, b)
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // maxLinks is how many reparse points the resolution of a name may follow
@@ -195,7 +195,7 @@ func (p place) reparses() bool {
 	if p.entry.Reparse() == nil {
 		return false
 	}
-	return p.vol.n.cfg.FilterTags != nodespec.FilterTagsOpened || p.entry.ReparseTag()&nameSurrogate != 0
+	return p.vol.n.win.FilterTags != behavior.FilterTagsOpened || p.entry.ReparseTag()&nameSurrogate != 0
 }
 
 // follow returns the absolute NT name to which the reparse point at p, followed

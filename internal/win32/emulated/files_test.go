@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -31,10 +32,10 @@ type fileNode struct {
 
 func newFileNode(t *testing.T) *fileNode {
 	t.Helper()
-	return newFileNodeOn(t, nodespec.Windows{})
+	return newFileNodeOn(t, behavior.Windows{})
 }
 
-func newFileNodeOn(t *testing.T, windows nodespec.Windows) *fileNode {
+func newFileNodeOn(t *testing.T, windows behavior.Windows) *fileNode {
 	t.Helper()
 	windows.Automount = nodespec.AutomountDisabled // the tests give the volumes their letters
 	node, err := Open(nodespec.Config{
@@ -47,7 +48,7 @@ func newFileNodeOn(t *testing.T, windows nodespec.Windows) *fileNode {
 			}},
 		},
 		Directories: []string{`C:\dir\sub`, `C:\empty`},
-		Windows:     windows,
+		World:       behavior.World(windows),
 		Log:         slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}, Machine{})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // formatting is a format in progress. One through WMI runs in the process of the storage
@@ -32,12 +32,12 @@ func formatKey(v *volume) string { return "format/" + v.guid().String() }
 // Format implements [win32.Volumes] for NTFS. During Config.FormatDuration the
 // volume is locked and has no file system: the old one is removed at the start,
 // and the new one appears at the end. A format that is cut off leaves
-// what nodespec.Windows.FormatOrder says. Format returns
+// what behavior.Windows.FormatOrder says. Format returns
 //
 //   - ERROR_INVALID_NAME for a malformed volume name, ERROR_FILE_NOT_FOUND for
 //     an unknown volume,
 //   - without FormatOptions.Direct, ERROR_NOT_READY, ERROR_INVALID_PARAMETER or
-//     ERROR_SERVICE_DISABLED as nodespec.Windows.FormatKnows says,
+//     ERROR_SERVICE_DISABLED as behavior.Windows.FormatKnows says,
 //   - ERROR_NOT_SUPPORTED for a file system other than NTFS, which this node
 //     does not create, and for a volume on several disks,
 //   - ERROR_INVALID_PARAMETER for a label or cluster size that NTFS cannot
@@ -143,7 +143,7 @@ func (n *Node) loadFormats() error {
 
 // beginFormat writes what a format has written when it is cut off.
 func (n *Node) beginFormat(t *tx, v *volume, o win32.FormatOptions) error {
-	if n.cfg.FormatOrder == nodespec.FormatAtEnd {
+	if n.win.FormatOrder == behavior.FormatAtEnd {
 		return nil
 	}
 	e := v.extents[0]
@@ -156,12 +156,12 @@ func (n *Node) beginFormat(t *tx, v *volume, o win32.FormatOptions) error {
 		return err
 	}
 	last := len(writes) - 1 // the copy of the boot sector
-	switch n.cfg.FormatOrder {
-	case nodespec.FormatHalf:
+	switch n.win.FormatOrder {
+	case behavior.FormatHalf:
 		writes = []bootsector.Write{{Offset: 64 << 10, Data: letters()}}
-	case nodespec.FormatBackupFirst:
+	case behavior.FormatBackupFirst:
 		writes = writes[last:]
-	case nodespec.FormatBootLast:
+	case behavior.FormatBootLast:
 		writes = writes[1:]
 	default:
 		writes = writes[:1]
@@ -270,13 +270,13 @@ func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 // listed returns an error if a format through WMI does not know the volume.
 func (n *Node) listed(v *volume) error {
 	known := !v.cached.IsZero() && !n.now().Before(v.cached)
-	switch n.cfg.FormatKnows {
-	case nodespec.FormatNever:
+	switch n.win.FormatKnows {
+	case behavior.FormatNever:
 		n.chosen("formatKnows", "no volumes in WMI", v.name())
 		return win32.ERROR_SERVICE_DISABLED // Source: Windows, AutomatedLab issue 1067, without smphost
-	case nodespec.FormatAtOnce:
+	case behavior.FormatAtOnce:
 		return nil
-	case nodespec.FormatRefuses:
+	case behavior.FormatRefuses:
 		if !known {
 			n.chosen("formatKnows", "invalid parameter for a new volume", v.name())
 			return win32.ERROR_INVALID_PARAMETER // Source: Windows, PowerShell issue 7771

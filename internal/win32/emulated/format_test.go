@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -298,13 +299,13 @@ func TestFormatKnowsNewVolumes(t *testing.T) {
 	const delay = 20 * time.Second
 	for knows, c := range map[string]struct{ new, updated, later win32.Errno }{
 		"":                     {win32.ERROR_NOT_READY, win32.ERROR_NOT_READY, 0},
-		nodespec.FormatUpdated: {win32.ERROR_NOT_READY, win32.ERROR_NOT_READY, 0},
-		nodespec.FormatRefuses: {win32.ERROR_INVALID_PARAMETER, win32.ERROR_INVALID_PARAMETER, 0},
-		nodespec.FormatNever:   {win32.ERROR_SERVICE_DISABLED, win32.ERROR_SERVICE_DISABLED, win32.ERROR_SERVICE_DISABLED},
-		nodespec.FormatAtOnce:  {},
+		behavior.FormatUpdated: {win32.ERROR_NOT_READY, win32.ERROR_NOT_READY, 0},
+		behavior.FormatRefuses: {win32.ERROR_INVALID_PARAMETER, win32.ERROR_INVALID_PARAMETER, 0},
+		behavior.FormatNever:   {win32.ERROR_SERVICE_DISABLED, win32.ERROR_SERVICE_DISABLED, win32.ERROR_SERVICE_DISABLED},
+		behavior.FormatAtOnce:  {},
 	} {
 		now := time.Unix(1e9, 0)
-		n := blank(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(delay), Windows: nodespec.Windows{FormatKnows: knows, Automount: nodespec.AutomountEnabled}}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
+		n := blank(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(delay), World: behavior.World(behavior.Windows{FormatKnows: knows, Automount: nodespec.AutomountEnabled})}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
 		partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib))
 		names, err := n.VolumeNames()
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -37,7 +38,9 @@ func startOn(t testing.TB, cfg nodespec.Config, m Machine) *Node {
 	// Tests of this package that are not about these options neither wait nor look for a
 	// disk's number.
 	cfg.NewVolumes = cmp.Or(cfg.NewVolumes, nodespec.NewVolumesAtOnce)
-	cfg.NewDisks = cmp.Or(cfg.NewDisks, nodespec.NewDisksFree)
+	if behavior.Chosen(cfg.World).NewDisks == "" {
+		cfg.World = behavior.In(cfg.World, behavior.Windows{NewDisks: behavior.NewDisksFree})
+	}
 	cfg.DiskNumbers = cmp.Or(cfg.DiskNumbers, nodespec.DiskNumbersKept)
 	n, err := Open(cfg, m)
 	if err != nil {

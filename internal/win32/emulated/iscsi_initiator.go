@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -161,7 +162,7 @@ func (n *Node) IScsiTargetDiscovery(target string) (texts []string, err error) {
 			return win32.ISDSC_TARGET_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
 		for _, r := range portals {
-			if n.cfg.ISCSIDiscovery == nodespec.ISCSIDiscoveryOther {
+			if n.win.ISCSIDiscovery == behavior.ISCSIDiscoveryOther {
 				texts = append(texts, "iSCSI portal") // without its address
 				continue
 			}

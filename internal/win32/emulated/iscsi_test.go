@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -17,7 +18,7 @@ var testPortal = win32.ISCSIPortal{Address: "10.0.0.1", Socket: 3260}
 func iscsiConfig(targets ...nodespec.ISCSITarget) nodespec.Config {
 	return nodespec.Config{
 		Services: []nodespec.Service{{Name: iscsiService, State: "running"}},
-		Windows:  nodespec.Windows{NewDisks: nodespec.NewDisksFree, ISCSIDiscovery: nodespec.ISCSIDiscoverySendTargets},
+		World:    behavior.World(behavior.Windows{NewDisks: behavior.NewDisksFree, ISCSIDiscovery: behavior.ISCSIDiscoverySendTargets}),
 		ISCSI:    nodespec.ISCSI{Portals: []nodespec.ISCSIPortal{{Address: "10.0.0.1"}}, Targets: targets},
 	}
 }
@@ -221,7 +222,7 @@ func TestTargetDiscovery(t *testing.T) {
 	if want := []string{`SendTargets:*10.0.0.1 0003260 Root\ISCSIPRT\0000_0`, `SendTargets:*fd00::1 0003261 Root\ISCSIPRT\0000_0`}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("mechanisms = %q, %v, want %q", got, err, want)
 	}
-	n.cfg.ISCSIDiscovery = nodespec.ISCSIDiscoveryOther
+	n.win.ISCSIDiscovery = behavior.ISCSIDiscoveryOther
 	if got, err := n.IScsiTargetDiscovery(other.IQN); err != nil || len(got) != 2 || strings.Contains(strings.Join(got, ""), "10.0.0.1") {
 		t.Errorf("other mechanisms = %q, %v, want two without addresses", got, err)
 	}

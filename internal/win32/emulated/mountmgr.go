@@ -73,7 +73,7 @@ func (n *Node) forgetLetters(t *tx, guid win32.GUID) {
 // already assigned.
 func (n *Node) automount(t *tx, r volumeRecord, table win32.Layout, p win32.Partition, taken map[byte]bool) {
 	const hidden = 1 << 62 // GPT_BASIC_DATA_ATTRIBUTE_HIDDEN
-	if n.cfg.Automount == nodespec.AutomountDisabled {
+	if n.win.Automount == nodespec.AutomountDisabled {
 		return
 	}
 	if table.Style == win32.PARTITION_STYLE_GPT &&

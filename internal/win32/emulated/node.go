@@ -17,6 +17,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -28,6 +29,7 @@ import (
 // duration.
 type Node struct {
 	cfg   nodespec.Config
+	win   behavior.Windows
 	log   *slog.Logger
 	now   func() time.Time
 	sleep func(time.Duration)
@@ -67,15 +69,15 @@ type Node struct {
 //
 // Only one process at a time can have a state directory open.
 func Open(cfg nodespec.Config, m Machine) (*Node, error) {
-	var err error
-	if cfg.Windows, err = cfg.Windows.In(cfg.World); err == nil {
+	windows, err := behavior.Of(cfg)
+	if err == nil {
 		err = validate(cfg)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("emulated node: %w", err)
 	}
 	n := &Node{
-		cfg: cfg, log: cfg.Log, now: m.Now, sleep: m.Sleep, rand: m.Rand,
+		cfg: cfg, win: windows, log: cfg.Log, now: m.Now, sleep: m.Sleep, rand: m.Rand,
 		images: map[string]*os.File{}, written: map[string]map[uint64]struct{}{}, known: map[string]volumeRecord{}, letters: map[byte]win32.GUID{},
 		mounts: map[string]mountRecord{}, trees: map[string]*filetree.Tree{}, handles: map[win32.Handle]*openHandle{},
 		services: map[string]*service{}, smb: newSMBState(), iscsi: newISCSIState(),

@@ -2,7 +2,8 @@ package emulated
 
 import "github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 
-// WithPrivilege implements [win32.Privileges]. The account holds every privilege.
+// WithPrivilege implements [win32.Privileges]. The account holds every privilege, and none is
+// enabled otherwise.
 //
 // Source: document, AdjustTokenPrivileges.
 func (n *Node) WithPrivilege(privilege string, f func(win32.API) error) error {

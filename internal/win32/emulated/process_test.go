@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -104,13 +105,13 @@ func TestDeletionOnDetachedDisk(t *testing.T) {
 // A format that was cut off leaves no files of the old file system, and of the new one what
 // the option formatOrder says.
 func TestKilledWhileFormatting(t *testing.T) {
-	for _, order := range []string{nodespec.FormatBootFirst, nodespec.FormatHalf, nodespec.FormatBackupFirst, nodespec.FormatBootLast, nodespec.FormatAtEnd} {
+	for _, order := range []string{behavior.FormatBootFirst, behavior.FormatHalf, behavior.FormatBackupFirst, behavior.FormatBootLast, behavior.FormatAtEnd} {
 		t.Run(order, func(t *testing.T) { killedWhileFormatting(t, order) })
 	}
 }
 
 func killedWhileFormatting(t *testing.T, order string) {
-	cfg := nodespec.Config{StateDir: t.TempDir(), FormatDuration: nodespec.Duration(time.Second), Windows: nodespec.Windows{FormatOrder: order},
+	cfg := nodespec.Config{StateDir: t.TempDir(), FormatDuration: nodespec.Duration(time.Second), World: behavior.World(behavior.Windows{FormatOrder: order}),
 		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}}}
 	var n *Node
 	var killed string
@@ -127,7 +128,7 @@ func killedWhileFormatting(t *testing.T, order string) {
 	cfg.StateDir = killed
 	m := start(t, cfg)
 	want := win32.ERROR_UNRECOGNIZED_VOLUME
-	if order == nodespec.FormatBootFirst {
+	if order == behavior.FormatBootFirst {
 		want = win32.ERROR_DISK_CORRUPT
 	}
 	if info, err := m.VolumeInformation(vol); !errors.Is(err, want) {
@@ -143,7 +144,7 @@ func killedWhileFormatting(t *testing.T, order string) {
 		}
 		left[i] = !allZero(b)
 	}
-	places := map[string][3]bool{nodespec.FormatBootFirst: {true}, nodespec.FormatHalf: {1: true}, nodespec.FormatBackupFirst: {2: true}, nodespec.FormatBootLast: {2: true}}[order]
+	places := map[string][3]bool{behavior.FormatBootFirst: {true}, behavior.FormatHalf: {1: true}, behavior.FormatBackupFirst: {2: true}, behavior.FormatBootLast: {2: true}}[order]
 	if left != places {
 		t.Errorf("an interrupted format left boot sector, first MiB, copy of the boot sector: %v, want %v", left, places)
 	}

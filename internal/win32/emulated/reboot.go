@@ -114,7 +114,7 @@ func (n *Node) reboot() error {
 // if nodespec.Windows.DiskNumbers says so.
 func (n *Node) renumber(t *tx) {
 	disks := slices.Concat(n.disks, n.waiting)
-	if n.cfg.DiskNumbers == nodespec.DiskNumbersKept || len(disks) < 2 {
+	if n.win.DiskNumbers == nodespec.DiskNumbersKept || len(disks) < 2 {
 		return
 	}
 	slices.SortFunc(disks, func(a, b *disk) int { return cmp.Compare(a.Number, b.Number) })

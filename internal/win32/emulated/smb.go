@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -149,14 +150,14 @@ func (n *Node) loadSMB() error {
 // mappings.
 func (n *Node) bootSMB(t *tx) {
 	for _, m := range n.smb.mappings {
-		if n.cfg.SMBAfterReboot != nodespec.SMBWorking {
+		if n.win.SMBAfterReboot != behavior.SMBWorking {
 			n.chosen("smbAfterReboot", "a mapping does not outlast a restart", m.Remote)
 		}
-		switch n.cfg.SMBAfterReboot {
-		case nodespec.SMBAbsent:
+		switch n.win.SMBAfterReboot {
+		case behavior.SMBAbsent:
 			n.deleteMapping(t, m)
 			continue
-		case nodespec.SMBWorking:
+		case behavior.SMBWorking:
 			m.Hidden = true
 		default:
 			m.Status, m.Lost = win32.USE_DISCONN, true

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // UseAdd implements [win32.SMB]. In addition to the rules above it returns the
-// following errors, or ERROR_GEN_FAILURE instead if nodespec.Windows.SMBErrors
+// following errors, or ERROR_GEN_FAILURE instead if behavior.Windows.SMBErrors
 // says so:
 //
 //   - ERROR_INVALID_PARAMETER for unknown flags, ERROR_BAD_NET_NAME for a
@@ -32,7 +33,7 @@ import (
 func (n *Node) UseAdd(u win32.NewUse) error {
 	return n.client(func(t *tx) error {
 		err := n.useAdd(t, u)
-		if err != nil && n.cfg.SMBErrors == nodespec.SMBErrorsBare {
+		if err != nil && n.win.SMBErrors == behavior.SMBErrorsBare {
 			n.chosen("smbErrors", "no reason for the error of a mapping: "+err.Error(), u.Remote)
 			return win32.ERROR_GEN_FAILURE
 		}
@@ -102,7 +103,7 @@ func (n *Node) UseEnum() (uses []win32.Use, err error) {
 				m.Behind--
 				n.setMapping(t, m)
 			}
-			if m.Hidden || n.cfg.SMBUsers == nodespec.SMBUsersHidden {
+			if m.Hidden || n.win.SMBUsers == behavior.SMBUsersHidden {
 				use.User, use.Domain = "", ""
 			}
 			uses = append(uses, use)
@@ -152,7 +153,7 @@ func (n *Node) closeShare(t *tx, share winpath.Share) {
 
 // client runs a call of the SMB client that makes, lists or removes mappings.
 func (n *Node) client(call func(t *tx) error) error {
-	if n.cfg.SMBCalls == nodespec.SMBCallsSerial {
+	if n.win.SMBCalls == behavior.SMBCallsSerial {
 		n.smb.turn <- struct{}{}
 		defer func() { <-n.smb.turn }()
 	}
@@ -170,7 +171,7 @@ type serverGone struct {
 func (n *Node) gone(server string) serverGone {
 	n.wait = cmp.Or(time.Duration(n.cfg.SMBTimeout), arrivalDelay)
 	if _, known := n.smb.servers[foldSMB(server)]; known {
-		switch n.cfg.SMBServerGone {
+		switch n.win.SMBServerGone {
 		case nodespec.SMBGoneTimeout:
 			n.chosen("smbServerGone", "no response from an SMB server", server)
 			// Source: Windows, reports of csi-driver-smb and Azure File; see the option

@@ -279,11 +279,7 @@ func (n *Node) SetSMBServerDown(server string, down bool) error {
 				m.Status, m.Idle = win32.USE_DISCONN, false
 				n.closeShare(t, ref)
 			case !m.Lost && share && (m.Account == "" && s.NodeAccount || account && a.Changes == m.Changes):
-				m.Status, m.Idle = win32.USE_OK, false
-				if n.cfg.SMBReconnect == nodespec.SMBReconnectOnUse {
-					n.chosen("smbReconnect", "a mapping stays disconnected until it is used", m.Remote)
-					m.Status, m.Idle = win32.USE_DISCONN, true
-				}
+				m.Status, m.Idle = win32.USE_DISCONN, true // until a program uses it (docs/contract/smb.md)
 			}
 			n.setMapping(t, m)
 		}

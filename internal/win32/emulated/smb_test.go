@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -22,20 +23,20 @@ var smbServers = []nodespec.SMBServer{
 }
 
 // numbered is a Windows that says why a mapping fails, and whose credentials mappings have.
-var numbered = nodespec.Windows{SMBUsers: nodespec.SMBUsersShown, SMBErrors: nodespec.SMBErrorsNumbered}
+var numbered = behavior.Windows{SMBUsers: behavior.SMBUsersShown, SMBErrors: behavior.SMBErrorsNumbered}
 
 // What Windows reports about mappings is an option: whose credentials they have, and why one
 // cannot be made.
 func TestWhatWindowsTellsAboutMappings(t *testing.T) {
 	for _, c := range []struct {
-		windows nodespec.Windows
+		windows behavior.Windows
 		user    string
 		err     win32.Errno
 	}{
-		{nodespec.Windows{SMBUsers: nodespec.SMBUsersHidden, SMBErrors: nodespec.SMBErrorsBare}, "", win32.ERROR_GEN_FAILURE},
+		{behavior.Windows{SMBUsers: behavior.SMBUsersHidden, SMBErrors: behavior.SMBErrorsBare}, "", win32.ERROR_GEN_FAILURE},
 		{numbered, "ann", win32.ERROR_SESSION_CREDENTIAL_CONFLICT},
 	} {
-		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, Windows: c.windows}, emulated.Machine{})
+		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, World: behavior.World(c.windows)}, emulated.Machine{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +57,7 @@ func TestWhatWindowsTellsAboutMappings(t *testing.T) {
 
 func smbNode(t *testing.T) *emulated.Node {
 	t.Helper()
-	n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, Windows: numbered}, emulated.Machine{})
+	n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, World: behavior.World(numbered)}, emulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -404,7 +405,7 @@ func TestServerGone(t *testing.T) {
 		nodespec.SMBGoneNotFound: {win32.ERROR_BAD_NETPATH, win32.STATUS_BAD_NETWORK_PATH},
 	} {
 		var waited time.Duration
-		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, SMBTimeout: nodespec.Duration(time.Second), Windows: nodespec.Windows{SMBServerGone: value, SMBErrors: nodespec.SMBErrorsNumbered}},
+		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, SMBTimeout: nodespec.Duration(time.Second), World: behavior.World(behavior.Windows{SMBServerGone: value, SMBErrors: behavior.SMBErrorsNumbered})},
 			emulated.Machine{Sleep: func(d time.Duration) { waited += d }})
 		if err != nil {
 			t.Fatal(err)
@@ -444,9 +445,9 @@ func TestServerGone(t *testing.T) {
 // While a call waits for a server that is down, serial calls of the SMB client wait for it,
 // and parallel ones do not. Other calls never do.
 func TestSMBCalls(t *testing.T) {
-	for value, want := range map[string]time.Duration{nodespec.SMBCallsSerial: 23 * time.Second, nodespec.SMBCallsParallel: 0} {
+	for value, want := range map[string]time.Duration{behavior.SMBCallsSerial: 23 * time.Second, behavior.SMBCallsParallel: 0} {
 		synctest.Test(t, func(t *testing.T) {
-			n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, SMBTimeout: nodespec.Duration(23 * time.Second), Windows: nodespec.Windows{SMBCalls: value}}, emulated.Machine{})
+			n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, SMBTimeout: nodespec.Duration(23 * time.Second), World: behavior.World(behavior.Windows{SMBCalls: value})}, emulated.Machine{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -465,31 +466,29 @@ func TestSMBCalls(t *testing.T) {
 	}
 }
 
-// A mapping whose server was down is disconnected until it is used, or works at once.
+// A mapping whose server was down is disconnected until it is used.
 func TestSMBReconnect(t *testing.T) {
-	for value, want := range map[string]uint32{nodespec.SMBReconnectOnUse: win32.USE_DISCONN, nodespec.SMBReconnectAtOnce: win32.USE_OK} {
-		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, Windows: nodespec.Windows{SMBReconnect: value}}, emulated.Machine{})
+	n, err := emulated.Open(nodespec.Config{SMBServers: smbServers}, emulated.Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := func(when string, want uint32) {
+		t.Helper()
+		if uses, err := n.UseEnum(); err != nil || len(uses) != 1 || uses[0].Status != want {
+			t.Errorf("%s: mappings %v, %v, want status %d", when, uses, err, want)
+		}
+	}
+	for _, err := range []error{n.UseAdd(use(`\\nas\data`, "ann", "one")), n.SetSMBServerDown("nas", true), n.SetSMBServerDown("nas", false)} {
 		if err != nil {
 			t.Fatal(err)
 		}
-		status := func(when string, want uint32) {
-			t.Helper()
-			if uses, err := n.UseEnum(); err != nil || len(uses) != 1 || uses[0].Status != want {
-				t.Errorf("%s, %s: mappings %v, %v, want status %d", value, when, uses, err, want)
-			}
-		}
-		for _, err := range []error{n.UseAdd(use(`\\nas\data`, "ann", "one")), n.SetSMBServerDown("nas", true), n.SetSMBServerDown("nas", false)} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		status("server back", want)
-		if _, err := n.Attributes(`\\nas\data\`); err != nil {
-			t.Errorf("%s: a use of the share: %v", value, err)
-		}
-		status("used", win32.USE_OK)
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
+	}
+	status("server back", win32.USE_DISCONN)
+	if _, err := n.Attributes(`\\nas\data\`); err != nil {
+		t.Errorf("a use of the share: %v", err)
+	}
+	status("used", win32.USE_OK)
+	if err := n.Close(); err != nil {
+		t.Error(err)
 	}
 }

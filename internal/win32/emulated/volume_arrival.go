@@ -70,7 +70,7 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 			// The volumes that the configuration describes are not new to the node.
 			_, created := n.store.Get(nodeKey)
 			isData := p.Style == win32.PARTITION_STYLE_MBR || p.Type == win32.PARTITION_BASIC_DATA_GUID
-			offline := created && isData && !wanted && n.cfg.Automount == nodespec.AutomountDisabled
+			offline := created && isData && !wanted && n.win.Automount == nodespec.AutomountDisabled
 			if record, err = n.newVolume(t, a.state.ID, part, fresh, offline); err != nil {
 				return err
 			}
@@ -126,7 +126,7 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 		})
 		for _, v := range coming {
 			delay := time.Duration(n.cfg.VolumeArrivalDelay)
-			if n.cfg.NewVolumes == nodespec.NewVolumesLate {
+			if n.win.NewVolumes == nodespec.NewVolumesLate {
 				n.chosen("newVolumes", "a volume appears later", v.name())
 				delay = max(delay, arrivalDelay)
 			}
@@ -140,13 +140,12 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 	return nil
 }
 
-// follow gives a volume the new extents of its partition. Growth is seen later on a
-// node whose volumes have to be told of it.
+// follow gives a volume the new extents of its partition. Growth is seen only after
+// IOCTL_VOLUME_UPDATE_PROPERTIES, as its document says.
 func (v *volume) follow(t *tx, extents []extent, p win32.Partition) {
 	record := v.volumeRecord
 	record.Length = 0
-	if was := v.extents[0]; v.n.cfg.VolumeGrowth == nodespec.GrowthUpdated && extents[0].off == was.off && was.length < extents[0].length {
-		v.n.chosen("volumeGrowth", "a volume keeps its length although its partition grew", v.name())
+	if was := v.extents[0]; extents[0].off == was.off && was.length < extents[0].length {
 		record.Length, extents[0].length = was.length, was.length
 	}
 	v.setRecord(t, record)

@@ -6,8 +6,8 @@ import (
 	"math"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // answers returns the error of a request to a volume that is offline. Its state can
@@ -22,7 +22,7 @@ func (v *volume) answers(code uint32, direct bool) error {
 		code == win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME: // without which the mount manager would not list it
 		return nil
 	case code == win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS && direct:
-		if v.n.cfg.OfflineVolumes == nodespec.OfflineLocated {
+		if v.n.win.OfflineVolumes == behavior.OfflineLocated {
 			return nil
 		}
 		v.n.chosen("offlineVolumes", "refuse to say where an offline volume lies", v.name())

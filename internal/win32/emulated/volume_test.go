@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -176,16 +177,16 @@ func TestSpannedVolume(t *testing.T) {
 // Microsoft: IOCTL_VOLUME_ONLINE, IOCTL_VOLUME_OFFLINE, mountvol /N.
 func TestNewVolumesAreOffline(t *testing.T) {
 	for _, c := range []struct {
-		w       nodespec.Windows
+		w       behavior.Windows
 		offline bool
 		extents error
 	}{
-		{nodespec.Windows{}, true, win32.ERROR_NOT_READY},
-		{nodespec.Windows{OfflineVolumes: nodespec.OfflineLocated}, true, nil},
-		{nodespec.Windows{Automount: nodespec.AutomountEnabled}, false, nil},
+		{behavior.Windows{}, true, win32.ERROR_NOT_READY},
+		{behavior.Windows{OfflineVolumes: behavior.OfflineLocated}, true, nil},
+		{behavior.Windows{Automount: nodespec.AutomountEnabled}, false, nil},
 	} {
 		t.Run(fmt.Sprintf("%+v", c.w), func(t *testing.T) {
-			cfg := nodespec.Config{StateDir: t.TempDir(), Windows: c.w, Disks: []nodespec.Disk{
+			cfg := nodespec.Config{StateDir: t.TempDir(), World: behavior.World(c.w), Disks: []nodespec.Disk{
 				{Content: nodespec.ContentSystem},
 				{Content: nodespec.ContentGPT, Size: gib, Partitions: []nodespec.Partition{{}}}, // not new
 			}}
@@ -261,43 +262,42 @@ func TestNewVolumesAreOffline(t *testing.T) {
 
 // Microsoft: IOCTL_VOLUME_UPDATE_PROPERTIES.
 func TestVolumeGrowth(t *testing.T) {
-	for growth, want := range map[string]uint64{nodespec.GrowthUpdated: 500 * mib, nodespec.GrowthFollows: 600 * mib} {
-		n := blank(t, nodespec.Config{Windows: nodespec.Windows{VolumeGrowth: growth}}, nodespec.Disk{Size: gib})
-		h := drive(t, n, readWrite)
-		partition(t, n, h, data(1, 16*mib, 500*mib))
-		v := openPath(t, n, devicePath(one(t, n, 1)), readWrite)
-		length := func() uint64 {
-			t.Helper()
-			b, err := win32.DecodeLength(ioctl(t, n, v, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return b
+	const want = 500 * mib
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
+	h := drive(t, n, readWrite)
+	partition(t, n, h, data(1, 16*mib, 500*mib))
+	v := openPath(t, n, devicePath(one(t, n, 1)), readWrite)
+	length := func() uint64 {
+		t.Helper()
+		b, err := win32.DecodeLength(ioctl(t, n, v, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8))
+		if err != nil {
+			t.Fatal(err)
 		}
-		ioctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: 100 * mib}.Encode(), 0)
-		ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
-		if got := length(); got != want {
-			t.Errorf("%s: %d bytes after the partition grew, want %d", growth, got, want)
-		}
-		ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: 1, Mask: 1}.Encode(), 0)
-		ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Mask: 1}.Encode(), 0)
-		v = openPath(t, n, devicePath(one(t, n, 1)), readWrite)
-		if got := length(); got != want {
-			t.Errorf("%s: %d bytes when the disk is online again, want %d", growth, got, want)
-		}
-		ioctl(t, n, v, win32.IOCTL_VOLUME_UPDATE_PROPERTIES, nil, 0)
-		if got := length(); got != 600*mib {
-			t.Errorf("%s: %d bytes after the volume was told, want %d", growth, got, 600*mib)
-		}
+		return b
+	}
+	ioctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: 100 * mib}.Encode(), 0)
+	ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
+	if got := length(); got != want {
+		t.Errorf("%d bytes after the partition grew, want %d", got, want)
+	}
+	ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: 1, Mask: 1}.Encode(), 0)
+	ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Mask: 1}.Encode(), 0)
+	v = openPath(t, n, devicePath(one(t, n, 1)), readWrite)
+	if got := length(); got != want {
+		t.Errorf("%d bytes when the disk is online again, want %d", got, want)
+	}
+	ioctl(t, n, v, win32.IOCTL_VOLUME_UPDATE_PROPERTIES, nil, 0)
+	if got := length(); got != 600*mib {
+		t.Errorf("%d bytes after the volume was told, want %d", got, 600*mib)
 	}
 }
 
 // What Windows answers for NTFS is not known; without a file system, the volume opens
 // (drivelist issue 182).
 func TestOpenWriteProtectedVolume(t *testing.T) {
-	for value, ntfs := range map[string]error{nodespec.WriteProtectedRefused: win32.ERROR_WRITE_PROTECT, nodespec.WriteProtectedOpens: nil} {
+	for value, ntfs := range map[string]error{behavior.WriteProtectedRefused: win32.ERROR_WRITE_PROTECT, behavior.WriteProtectedOpens: nil} {
 		for fs, want := range map[string]error{"NTFS": ntfs, "": nil} {
-			n := blank(t, nodespec.Config{Windows: nodespec.Windows{WriteProtected: value}},
+			n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{WriteProtected: value})},
 				nodespec.Disk{Size: gib, WriteProtected: true, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: fs}}})
 			vol := devicePath(one(t, n, 1))
 			h, err := n.CreateFile(vol, readWrite, shareBoth, win32.OPEN_EXISTING, 0)

@@ -1,14 +1,14 @@
 package emulated
 
-import "github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+import "github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 
 // chosen logs that the node did what one of its options says and Windows does not always
 // do, such as refusing a call. The message names the value with which it would not have.
 func (n *Node) chosen(key, what, target string) {
-	for _, o := range nodespec.Options() {
+	for _, o := range behavior.All() {
 		if o.Key == key {
 			n.log.Info("Behave as the option says", "what", what, "target", target,
-				"option", key, "value", n.cfg.Get(key), "otherwise", o.Values[len(o.Values)-1].Name)
+				"option", key, "value", *o.Of(&n.win), "otherwise", o.Values[len(o.Values)-1].Name)
 		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 )
 
@@ -27,21 +26,7 @@ const (
 // InProcess returns a node as a driver sees it that uses the Go library.
 func InProcess(t *testing.T, setup conformance.Setup) *conformance.Node {
 	t.Helper()
-	return inProcess(t, setup, nodespec.Windows{})
-}
-
-// InProcessOn is InProcess on nodes with the given Windows, whose empty options are those
-// of the strict world.
-func InProcessOn(w nodespec.Windows) conformance.NewNode {
-	return func(t *testing.T, setup conformance.Setup) *conformance.Node {
-		t.Helper()
-		return inProcess(t, setup, w)
-	}
-}
-
-func inProcess(t *testing.T, setup conformance.Setup, windows nodespec.Windows) *conformance.Node {
-	t.Helper()
-	h := newHost(t, setup, windows)
+	h := newHost(t, setup)
 	n := h.node()
 	n.Disk, n.Volume, n.Filesystem = h.sim.Disk(), h.sim.Volume(), h.sim.Filesystem()
 	n.SMB, n.ISCSI, n.System = h.sim.SMB(), h.sim.ISCSI(), h.sim.System()
@@ -69,7 +54,7 @@ func ThroughOldPipes(t *testing.T, setup conformance.Setup) *conformance.Node {
 // throughPipes serves the given versions of the API, or all.
 func throughPipes(t *testing.T, setup conformance.Setup, apis ...string) *conformance.Node {
 	t.Helper()
-	h := newHost(t, setup, nodespec.Windows{})
+	h := newHost(t, setup)
 	n := h.node()
 	n.Confined = true
 	n.Lacks = []string{"GetDiskReadOnly", "SetDiskReadOnly"} // in no published version
@@ -101,12 +86,12 @@ func throughPipes(t *testing.T, setup conformance.Setup, apis ...string) *confor
 // host is a simulated node under test.
 type host struct{ sim *simnode.Node }
 
-func newHost(t *testing.T, setup conformance.Setup, windows nodespec.Windows) *host {
+func newHost(t *testing.T, setup conformance.Setup) *host {
 	t.Helper()
 	return &host{sim: simnode.New(t, func(c *simnode.Config) {
 		c.Disks = []simnode.Disk{{Content: "system"}}
 		c.Directories = []string{caseDir}
-		c.Windows = setup.Windows.Or(windows)
+		c.World, c.Windows = setup.World, setup.Windows
 		c.VolumeArrivalDelay = simnode.Duration(setup.ArrivalDelay)
 		if setup.Spanned {
 			c.Disks = append(c.Disks, simnode.Disk{Size: 1 << 30, Content: "gpt"}, simnode.Disk{Size: 1 << 30, Content: "gpt"})

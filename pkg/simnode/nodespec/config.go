@@ -42,8 +42,8 @@ type Config struct {
 	// otherwise, Windows has its page file in C:\pagefile.sys.
 	Registry map[string][]string `json:"registry,omitempty"`
 
-	// World is the name of one of [Worlds], which has the values of the options of Windows
-	// that are empty. "" means the default world.
+	// World is [WorldStrict] (the default) or [WorldKind]: how Windows behaves where Windows
+	// does not say, and where versions of it differ.
 	World string `json:"world,omitempty"`
 	// Windows is how the node's Windows behaves.
 	Windows

@@ -70,6 +70,7 @@ func contractNode(t *testing.T, setup conformance.Setup) *conformance.Node {
 	config := nodespec.Config{
 		Disks:              []nodespec.Disk{{Content: nodespec.ContentSystem}},
 		Directories:        []string{caseDir},
+		World:              setup.World,
 		Windows:            setup.Windows,
 		VolumeArrivalDelay: nodespec.Duration(setup.ArrivalDelay),
 	}

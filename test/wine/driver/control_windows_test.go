@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -202,8 +203,8 @@ func TestReadsAndWritesMatchModel(t *testing.T) {
 // A disk that is detached while it is open. No other program holds it when it returns.
 func TestDetachedDisk(t *testing.T) {
 	h := newHost(t, nodespec.Config{
-		Windows: nodespec.Windows{NewDisks: nodespec.NewDisksFree},
-		Disks:   []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib}},
+		World: behavior.World(behavior.Windows{NewDisks: behavior.NewDisksFree}),
+		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib}},
 	})
 	const path = `\\.\PhysicalDrive1`
 	dev, err := h.bare.CreateFile(path, readOnly, 3, win32.OPEN_EXISTING, 0)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/native/backend"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -14,7 +15,7 @@ import (
 func smbHost(t *testing.T) *host {
 	t.Helper()
 	config := systemOnly()
-	config.SMBErrors, config.SMBUsers = nodespec.SMBErrorsNumbered, nodespec.SMBUsersShown
+	config.World = behavior.World(behavior.Windows{SMBErrors: behavior.SMBErrorsNumbered, SMBUsers: behavior.SMBUsersShown})
 	config.SMBServers = []nodespec.SMBServer{{
 		Name: "nas", Shares: []string{"one", "two", "three", "four", "five"},
 		Accounts: []nodespec.SMBAccount{{User: `CORP\ann`, Password: "pässword"}},

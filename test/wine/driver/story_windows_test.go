@@ -15,6 +15,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -32,7 +33,7 @@ func tracedConfig() nodespec.Config {
 		},
 		// Wine has no WMI storage provider whose cache a format could wait for, and the
 		// driver's volumes are never late.
-		Windows: nodespec.Windows{FormatKnows: nodespec.FormatAtOnce, NewVolumes: nodespec.NewVolumesAtOnce},
+		World: behavior.World(behavior.Windows{FormatKnows: behavior.FormatAtOnce, NewVolumes: nodespec.NewVolumesAtOnce}),
 		// Wine has no page file, and says which it would make.
 		Registry: map[string][]string{
 			memoryManagement + `ExistingPageFiles`: nil,
