@@ -3,7 +3,7 @@
 GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
-MODULES := . client cmd hack test test/published/script
+MODULES := . client cmd hack test
 # grpcnotrace leaves out x/net/trace, which nothing serves, and with it html/template.
 # nethttpomithttp2 leaves out HTTP/2 in net/http: metrics are served without TLS, so by
 # HTTP/1.1, and gRPC has its own.
@@ -105,7 +105,7 @@ cluster-command: ## bin/csi-proxy-cluster, which runs such a cluster on this mac
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	@for m in $(MODULES) $(wildcard test/published/v*) examples/csi-driver lab test/cluster test/cluster/sidecars test/gcepd hack/tools hack/release; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
+	@for m in $(MODULES) test/published test/published/v1.3.0 examples/csi-driver lab test/cluster test/cluster/sidecars test/gcepd hack/release; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 	@cd examples/csi-driver && GOWORK=off $(GO) mod tidy -modfile=csi-1.13.mod
 
 .PHONY: clean

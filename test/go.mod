@@ -6,7 +6,6 @@ require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/kubernetes-csi/csi-proxy/client v1.3.0
 	github.com/kubernetes-csi/csi-proxy/v2 v2.0.0
-	github.com/kubernetes-csi/csi-proxy/v2/test/published/script v0.0.0
 	golang.org/x/exp v0.0.0-20250620022241-b7579e27df2b
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
@@ -34,5 +33,4 @@ require (
 replace (
 	github.com/kubernetes-csi/csi-proxy/client => ../client
 	github.com/kubernetes-csi/csi-proxy/v2 => ../
-	github.com/kubernetes-csi/csi-proxy/v2/test/published/script => ./published/script
 )

@@ -83,11 +83,7 @@ func checkGenerated(ctx context.Context, r *report) error {
 			errs = append(errs, fmt.Errorf("%s: %w; run make generate", g.name, err))
 		}
 	}
-	published, err := publishedModules()
-	if err != nil {
-		return err
-	}
-	for _, m := range slices.Concat(modules[:], published, []string{exampleDir, labDir, releaseDir, toolsDir}) {
+	for _, m := range slices.Concat(modules[:], publishedDirs, []string{exampleDir, labDir, releaseDir}) {
 		errs = append(errs, r.tidy(ctx, m, "go.mod"))
 	}
 	return errors.Join(append(errs, r.tidy(ctx, exampleDir, nextCSI))...)

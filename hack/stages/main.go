@@ -30,7 +30,7 @@ type stage struct {
 func lists() map[string][]stage {
 	setup := stage{"setup", "install the Debian packages that tests use", 3 * time.Minute, installPackages}
 	images := stage{"images", "download the disk images that Windows wrote, of Debian's source packages, once", time.Minute, getImages}
-	tools := stage{"tools", "build staticcheck, deadcode, govulncheck and actionlint in the versions of hack/tools", 2 * time.Minute, buildTools}
+	tools := stage{"tools", "build staticcheck, deadcode, govulncheck and actionlint in the versions of hack/release", 2 * time.Minute, buildTools}
 	generated := stage{"generated", "generated files are up to date, and go.mod files tidy", 2 * time.Minute, checkGenerated}
 	format := stage{"format", "gofmt of every Go file", 10 * time.Second, checkFormat}
 	vet := stage{"vet", "go vet for Windows of what differs there; for Linux the tests include it", 2 * time.Minute, vetWindows}

@@ -14,7 +14,7 @@ import (
 )
 
 // modules are the modules of the workspace.
-var modules = [...]string{".", "client", "cmd", "hack", "test", "test/published/script"}
+var modules = [...]string{".", "client", "cmd", "hack", "test"}
 
 // exampleDir is a module outside of the workspace: an example of a driver. By its name it can
 // import only what is public.
@@ -27,7 +27,8 @@ const nextCSI = "csi-1.13.mod"
 // node.
 const labDir = "lab"
 
-// releaseDir is a module outside of the workspace, which makes the files of a release.
+// releaseDir is a module outside of the workspace, which makes the files of a release, and pins the
+// linters.
 const releaseDir = "hack/release"
 
 // clusterDir is a module outside of the workspace: Kubernetes over simulated nodes, and what
@@ -39,17 +40,9 @@ const (
 	sidecarsDir = "test/cluster/sidecars"
 )
 
-// toolsDir is a module outside of the workspace, which only requires the linters.
-const toolsDir = "hack/tools"
-
-// publishedModules returns the modules outside of the workspace that link a published client.
-func publishedModules() ([]string, error) {
-	dirs, err := filepath.Glob("test/published/v*")
-	if err == nil && len(dirs) == 0 {
-		err = errors.New("no module under test/published")
-	}
-	return dirs, err
-}
+// publishedDirs are the modules outside of the workspace that link a published client, v1.0.1
+// and v1.3.0.
+var publishedDirs = []string{"test/published", "test/published/v1.3.0"}
 
 // command returns a command whose output goes to the reader. Without CGO_ENABLED in env, go
 // uses no C compiler: that is how the programs are built, and packages that depend on the
@@ -156,7 +149,7 @@ func buildTools(ctx context.Context, r *report) error {
 		return err
 	}
 	for _, t := range [...]string{"honnef.co/go/tools/cmd/staticcheck", "golang.org/x/tools/cmd/deadcode", "golang.org/x/vuln/cmd/govulncheck", "github.com/rhysd/actionlint/cmd/actionlint"} {
-		if err := r.command(ctx, filepath.FromSlash(toolsDir), []string{"GOWORK=off"}, "go", "build", "-o", dir, t).Run(); err != nil {
+		if err := r.command(ctx, filepath.FromSlash(releaseDir), []string{"GOWORK=off"}, "go", "build", "-o", dir, t).Run(); err != nil {
 			return fmt.Errorf("build %s: %w", t, err)
 		}
 		r.pass()
@@ -430,18 +423,14 @@ func buildAll(ctx context.Context, r *report) error {
 	return nil
 }
 
-// publishedClients runs each module under test/published outside of the
-// workspace, so that it links the published client and not ours.
+// publishedClients runs the modules of the published clients outside of the
+// workspace, so that they link these and not ours.
 func publishedClients(ctx context.Context, r *report) error {
-	dirs, err := publishedModules()
-	if err != nil {
-		return err
-	}
 	proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy-sim"))
 	if err != nil {
 		return err
 	}
-	for _, d := range dirs {
+	for _, d := range publishedDirs {
 		if err := r.goTest(ctx, d, []string{"GOWORK=off", "CSI_PROXY_SIM_BINARY=" + proxy}, "./..."); err != nil {
 			return err
 		}

@@ -23,7 +23,6 @@ var vulnChecks = []struct {
 	{"client", []string{"windows"}, true},
 	{"cmd", []string{"windows", "linux"}, false},
 	{"hack", []string{"linux"}, false},
-	{toolsDir, []string{"linux"}, false},
 	{"test", []string{"linux"}, false},
 	{exampleDir, []string{"windows"}, false},
 	{labDir, []string{"linux", "windows"}, false},
@@ -39,14 +38,14 @@ func govulncheck(ctx context.Context, r *report) error {
 	for _, check := range vulnChecks {
 		for _, system := range check.systems {
 			env := []string{"GOWORK=off", "GOOS=" + system, "CGO_ENABLED=0"}
-			packages := "./..."
+			packages := []string{"./..."}
 			switch check.module {
-			case toolsDir:
-				packages = "tool" // it has none of its own
+			case releaseDir:
+				packages = append(packages, "tool")
 			case clusterDir:
-				packages = deployTests // the others are Kubernetes' own programs
+				packages[0] = deployTests // the others are Kubernetes' own programs
 			}
-			c := r.command(ctx, check.module, env, toolPath("govulncheck"), "-format", "json", packages)
+			c := r.command(ctx, check.module, env, toolPath("govulncheck"), append([]string{"-format", "json"}, packages...)...)
 			var out, said bytes.Buffer
 			c.Stdout, c.Stderr = &out, &said
 			err := c.Run()

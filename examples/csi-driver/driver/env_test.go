@@ -41,7 +41,7 @@ type setup struct {
 	inProcess bool
 	beta      bool // the proxy serves the versions before v1 only
 
-	world     string // of the simulated node
+	world string // of the simulated node
 }
 
 // exeVariable is the path of csi-driver.exe. If it is set, the tests of a Windows build run

@@ -49,7 +49,7 @@ func exceptions(t *testing.T) []exception {
 }
 
 // TestClientIsCompatible compares every package of the published client, as built
-// for Windows, with ours. hack/tools pins the version of apidiff.
+// for Windows, with ours. hack/release pins the version of apidiff.
 func TestClientIsCompatible(t *testing.T) {
 	dir := t.TempDir()
 	run := func(in string, env []string, name string, args ...string) string {

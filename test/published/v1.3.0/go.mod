@@ -7,7 +7,7 @@ go 1.25.0
 require (
 	github.com/Microsoft/go-winio v0.4.16
 	github.com/kubernetes-csi/csi-proxy/client v1.3.0
-	github.com/kubernetes-csi/csi-proxy/v2/test/published/script v0.0.0
+	github.com/kubernetes-csi/csi-proxy/v2/test/published v0.0.0
 	google.golang.org/grpc v1.38.0
 )
 
@@ -21,4 +21,4 @@ require (
 	google.golang.org/protobuf v1.25.0 // indirect
 )
 
-replace github.com/kubernetes-csi/csi-proxy/v2/test/published/script => ../script
+replace github.com/kubernetes-csi/csi-proxy/v2/test/published => ..

@@ -1,13 +1,13 @@
 // The published client v1.0.1, as a driver links it: its own versions of gRPC
-// and protobuf, and nothing of this repository but the script of calls.
-module github.com/kubernetes-csi/csi-proxy/v2/test/published/v1.0.1
+// and protobuf. The script of calls links nothing but the standard library, so that
+// it adds nothing to the build lists of those who share it.
+module github.com/kubernetes-csi/csi-proxy/v2/test/published
 
 go 1.25.0
 
 require (
 	github.com/Microsoft/go-winio v0.4.16
 	github.com/kubernetes-csi/csi-proxy/client v1.0.1
-	github.com/kubernetes-csi/csi-proxy/v2/test/published/script v0.0.0
 	google.golang.org/grpc v1.27.0
 )
 
@@ -20,5 +20,3 @@ require (
 	google.golang.org/genproto v0.0.0-20200526211855-cb27e3aa2013 // indirect
 	google.golang.org/protobuf v1.25.0 // indirect
 )
-
-replace github.com/kubernetes-csi/csi-proxy/v2/test/published/script => ../script
