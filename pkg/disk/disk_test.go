@@ -352,19 +352,6 @@ func TestPartitionDiskWhateverWindowsCallsBlankDisks(t *testing.T) {
 	}
 }
 
-func TestPartitionDiskKeepsPartitionedDiskOffline(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
-		Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}, Offline: yes()})
-	f.unchanged(func() {
-		if err := f.partition(1); err != nil {
-			t.Error(err)
-		}
-	})
-	if f.online(1) {
-		t.Error("the disk is online")
-	}
-}
-
 func TestPartitionDiskRefusesKnownContent(t *testing.T) {
 	for _, c := range []struct{ name, says string }{
 		{"LUKS", "LUKS"}, {"XFS", "XFS"}, {"ext4", "ext4"}, {"btrfs", "btrfs"}, {"superfloppy", "NTFS"}, {"damaged GPT", "GPT"},
@@ -593,19 +580,6 @@ func TestPartitionDiskBehindAnEmptyTable(t *testing.T) {
 	}
 }
 
-func TestSystemDiskIsNotChanged(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
-	f.unchanged(func() {
-		if err := f.partition(0); err != nil {
-			t.Errorf("partitioning the partitioned disk 0: %v, want success", err)
-		}
-		if err := f.setState(0, true); err != nil {
-			t.Errorf("taking an online disk online: %v, want success", err)
-		}
-		wantKind(t, f.setState(0, false), hosterr.ErrFailedPrecondition, "take offline disk 0")
-	})
-}
-
 // A disk that holds Windows need not have an EFI partition.
 func TestSystemDiskIsFoundByVolume(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
@@ -656,20 +630,6 @@ func TestSetDiskStateRefusesDisksOfWindows(t *testing.T) {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{
 			Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib, Type: kind}}})
 		f.unchanged(func() { wantKind(t, f.setState(1, false), hosterr.ErrFailedPrecondition) })
-	}
-}
-
-func TestMissingDiskIsNotFound(t *testing.T) {
-	f := newFixture(t, nodespec.Config{})
-	ctx := t.Context()
-	for _, n := range []uint32{9, 1<<32 - 1} {
-		_, stats := f.disk.GetDiskStats(ctx, &disk.GetDiskStatsRequest{DiskNumber: n})
-		_, state := f.disk.GetDiskState(ctx, &disk.GetDiskStateRequest{DiskNumber: n})
-		for what, err := range map[string]error{"partition": f.partition(n), "online": f.setState(n, true), "offline": f.setState(n, false), "stats": stats, "state": state} {
-			if !errors.Is(err, hosterr.ErrNotFound) || !strings.HasSuffix(err.Error(), fmt.Sprintf("disk %d: not found", n)) {
-				t.Errorf("%s: %v, want … disk %d: not found", what, err, n)
-			}
-		}
 	}
 }
 
@@ -873,35 +833,6 @@ func TestPartitionDiskLimitsWaitForVolume(t *testing.T) {
 	}
 }
 
-func TestPartitionDiskWriteProtected(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib, WriteProtected: true})
-	if err := f.partition(1); !errors.Is(err, win32.ERROR_WRITE_PROTECT) {
-		t.Errorf("%v, want ERROR_WRITE_PROTECT", err)
-	}
-}
-
-func TestSetDiskState(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
-		Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}, Offline: yes(), ReadOnly: yes()})
-	f.unchanged(func() {
-		if err := f.setState(1, false); err != nil {
-			t.Error(err)
-		}
-	})
-	if f.online(1) {
-		t.Fatal("online")
-	}
-	if err := f.setState(1, true); err != nil {
-		t.Fatal(err)
-	}
-	if !f.online(1) || f.attributes(1) != 0 {
-		t.Errorf("attributes %#x, want none", f.attributes(1))
-	}
-	if err := f.setState(1, false); err != nil || f.online(1) {
-		t.Errorf("take the disk offline again: %v, online %t", err, f.online(1))
-	}
-}
-
 func (f *fixture) attributes(n uint32) (a uint64) {
 	f.t.Helper()
 	f.raw(n, func(h win32.Handle) {
@@ -915,25 +846,6 @@ func (f *fixture) attributes(n uint32) (a uint64) {
 		}
 	})
 	return a
-}
-
-func TestSetDiskStateWaitsForVolume(t *testing.T) {
-	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(10 * time.Second)}, nodespec.Disk{Size: gib})
-	f.Clock.Advance(time.Hour)
-	for _, err := range []error{f.partition(1), f.setState(1, false)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := f.volumes(); n != 0 {
-		t.Fatalf("an offline disk has %d volumes", n)
-	}
-	if err := f.setState(1, true); err != nil {
-		t.Fatal(err)
-	}
-	if n := f.volumes(); n != 1 {
-		t.Errorf("%d volumes on return, want 1", n)
-	}
 }
 
 func TestGetDiskStats(t *testing.T) {

@@ -1806,17 +1806,6 @@ func TestSameUser(t *testing.T) {
 	}
 }
 
-// A volume can be unstaged while its server is down.
-func TestUnstageWhileServerIsDown(t *testing.T) {
-	f := begin(t)
-	v := f.volume("v1")
-	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-	f.ok(f.win.SetSMBServerDown("files", true))
-	f.unlink(v)
-	f.ok(f.unmap(`\\files\data`))
-	f.mappings()
-}
-
 // Each Win32 call fails in turn, either before it has an effect or after it. The
 // driver's retry succeeds, and after the removal no mapping is left. Mappings of other
 // programs are kept.

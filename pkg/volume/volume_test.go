@@ -304,26 +304,6 @@ func TestPublishedTextsForEmptyFields(t *testing.T) {
 	}
 }
 
-func TestMissingVolumeIsNotFound(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
-	f.mkdir(kubelet)
-	id := f.id(1)
-	for _, no := range []string{noSuchVolume, strings.TrimSuffix(id, `\`), "x", "\x00", `C:\`, `\\.\PhysicalDrive1`, id + `a\`, strings.Repeat("v", 1<<16)} {
-		f.unchanged(func() {
-			for what, err := range f.every(no) {
-				if !errors.Is(err, hosterr.ErrNotFound) || !strings.HasSuffix(err.Error(), "not found") {
-					t.Errorf("%s of %.50q: %v, want … not found", what, no, err)
-				}
-			}
-		})
-	}
-	for what, err := range f.every(strings.ToUpper(id[:10]) + strings.ToUpper(id[10:])) {
-		if err != nil && what != "mount" {
-			t.Errorf("%s of the ID in upper case: %v", what, err)
-		}
-	}
-}
-
 func TestNilRequests(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
 	ctx, v := t.Context(), f.volume
@@ -911,27 +891,6 @@ func TestMountRefusesVolumesOfWindows(t *testing.T) {
 	}
 }
 
-func TestUnmountRemovedVolume(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
-	id, target := f.id(1), kubelet+`\m`
-	f.mkdir(target)
-	if err := f.mount(id, target); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Windows.Detach(1); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := f.mountedAt(target); !strings.EqualFold(got, id) || err != nil {
-		t.Errorf("mounted: %q, %v, want %q, to be unmounted", got, err, id)
-	}
-	if err := f.unmount(id, target); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.mountedAt(target); err == nil {
-		t.Error("still mounted")
-	}
-}
-
 func TestUnmountFlushes(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id, target := f.id(1), kubelet+`\m`
@@ -1477,35 +1436,6 @@ func TestResizeVolumeLooksAgainBeforeItGrowsAgain(t *testing.T) {
 		if got := f.length(1); got > 3*gib || got < 3*gib-mib {
 			t.Errorf("%s: the partition has %d bytes, want %d", name, got, 3*gib)
 		}
-	}
-}
-
-func TestResizeVolumeWithoutFileSystem(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, ""))
-	if err := f.Windows.Grow(1, 2*gib); err != nil {
-		t.Fatal(err)
-	}
-	before := f.length(1)
-	if err := f.resize(f.id(1), 0); err != nil {
-		t.Fatal(err)
-	}
-	if after := f.length(1); after-before < gib-2*mib {
-		t.Errorf("from %d to %d bytes, want about 1 GiB more", before, after)
-	}
-}
-
-func TestResizeVolumeStopsAtTheNextPartition(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT,
-		Partitions: []nodespec.Partition{{Size: gib, FileSystem: "NTFS"}, {Size: gib, FileSystem: "NTFS"}}})
-	ids := f.list(1, 0)
-	f.unchanged(func() {
-		if err := f.resize(ids[0], 0); err != nil {
-			t.Errorf("no room: %v, want success with nothing done", err)
-		}
-		wantKind(t, f.resize(ids[0], 2*gib), hosterr.ErrOutOfRange, fmt.Sprint(gib))
-	})
-	if err := f.resize(ids[1], 0); err != nil {
-		t.Error(err)
 	}
 }
 
