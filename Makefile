@@ -48,11 +48,11 @@ cluster: ## Kubernetes with kubelets for Linux drives the example driver on simu
 	@$(GO) run ./hack/stages cluster
 
 .PHONY: fuzz
-fuzz: ## of make test, the part that runs each fuzz target for five seconds
+fuzz: ## of make test, the part that runs each fuzz target for two seconds
 	@$(GO) run ./hack/stages fuzz
 
 .PHONY: kill
-kill: ## of make test, the part that kills the daemon 200 times during calls
+kill: ## of make test, the part that kills the daemon 100 times during calls
 	@$(GO) run ./hack/stages kill
 
 .PHONY: soak

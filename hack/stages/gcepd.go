@@ -46,7 +46,7 @@ func gcepd(ctx context.Context, r *report) error {
 		return err
 	}
 	env := []string{"GOWORK=off", "CSI_PROXY_GCEPD_BINARY=" + exe, "CSI_PROXY_SIM_BINARY=" + proxy}
-	return r.goTest(ctx, labDir, env, "./gcepd", "-run", gcepdTest)
+	return r.goTest(ctx, labDir, env, vettedBefore, "./gcepd", "-run", gcepdTest)
 }
 
 // buildGCEPD builds the driver for Windows, as its own Makefile does, which sets its

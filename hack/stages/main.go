@@ -52,15 +52,15 @@ func lists() map[string][]stage {
 	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, disks by a driver, and the example driver; installs Wine once (root, Debian)", 12 * time.Minute, wineTests}
 	lab := stage{"lab", "Windows drivers under Wine, on a simulated node", 3 * time.Minute, labModule}
 	gce := stage{"gcepd", "a public driver, GCE PD, under Wine: csi-sanity, volumes, beta versions, a kill; downloads it once", 5 * time.Minute, gcepd}
-	kill := stage{"kill", "the daemon is killed 200 times during calls, and what it has confirmed is still there; and 100 times while it logs", 2 * time.Minute, killTests(200)}
+	kill := stage{"kill", "the daemon is killed 100 times during calls, and what it has confirmed is still there; and 100 times while it logs", 2 * time.Minute, killTests(100)}
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
 	worlds := stage{"worlds", "the contract, the kills at every call and the changes between calls, in each world of the simulated node", 4 * time.Hour, allWorlds}
 	content := stage{"content", "every disk image of test/images by PartitionDisk, FormatVolume and ResizeVolume", 20 * time.Minute, allImages}
 	hunt := stage{"hunt", "60,000 runs of the seeded simulation, with seeds that no run had before", 3 * time.Hour, hunts(60_000)}
 	demo := stage{"demo", "make demo", time.Minute, demo}
-	fuzz := stage{"fuzz", "every fuzz target for five seconds", 3 * time.Minute, fuzzAll(5 * time.Second)}
+	fuzz := stage{"fuzz", "every fuzz target for two seconds", 2 * time.Minute, fuzzAll(2 * time.Second)}
 	longFuzz := stage{"fuzz", "every fuzz target for five minutes", 5 * time.Hour, fuzzAll(5 * time.Minute)}
-	flood := stage{"flood", "a minute of callers, broken connections and failing Win32 calls on the daemon that was built", 90 * time.Second, floodDaemon}
+	flood := stage{"flood", "20 seconds of callers, broken connections and failing Win32 calls on the daemon that was built", time.Minute, floodDaemon}
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
 		"check":        {format, generated, vet, unitQuick},

@@ -245,6 +245,10 @@ func differOnWindows(ctx context.Context, dir string, packages []string, more ..
 // without tests; otherwise it runs a few.
 const vetted = "-vet=all"
 
+// vettedBefore is for packages that another stage has vetted, which go test would do once more
+// for each platform and mode.
+const vettedBefore = "-vet=off"
+
 // staticcheck checks all packages for Linux, and for Windows those that differ there.
 func staticcheck(ctx context.Context, r *report) error {
 	differ, err := differOnWindows(ctx, ".", allOf(modules[:]))
@@ -351,7 +355,7 @@ func exampleModule(ctx context.Context, r *report) error {
 	if err := moduleAlone(exampleDir)(ctx, r); err != nil {
 		return err
 	}
-	return r.goTest(ctx, exampleDir, []string{"GOWORK=off"}, "-modfile="+nextCSI, "-run", "^TestSanity$", "./driver")
+	return r.goTest(ctx, exampleDir, []string{"GOWORK=off"}, vettedBefore, "-modfile="+nextCSI, "-run", "^TestSanity$", "./driver")
 }
 
 // lifecycles makes so many volumes with the example driver, while calls of Windows fail
@@ -359,26 +363,8 @@ func exampleModule(ctx context.Context, r *report) error {
 func lifecycles(volumes int) func(context.Context, *report) error {
 	return func(ctx context.Context, r *report) error {
 		env := []string{"GOWORK=off", fmt.Sprintf("CSI_DRIVER_LIFECYCLES=%d", volumes)}
-		return r.goTest(ctx, exampleDir, env, "-run", "^Test(Killed)?Lifecycles$", "./driver")
+		return r.goTest(ctx, exampleDir, env, vettedBefore, "-run", "^Test(Killed)?Lifecycles$", "./driver")
 	}
-}
-
-// oneAfterAnother matches the scripts of csi-proxyctl that make hundreds of calls, nearly all of
-// them one after another, each by a process of its own. The race detector has little to look at
-// there, and its processes take long to start. A new script runs with it.
-const oneAfterAnother = "^(bundle|call|clear|completion|doctor|incidents|iscsi|lists|node|smb|system|usage|why)$"
-
-// raceTests runs the tests of the concurrent packages under the race detector.
-func raceTests(ctx context.Context, r *report) error {
-	if !have("gcc") {
-		r.skip("all", "the race detector needs gcc")
-		return nil
-	}
-	// The contract runs through pipes only, which is the same code and more. The race detector
-	// takes memory for each connection.
-	skip := strings.Join([]string{"^TestMemoryOfConnections$", "^TestInProcess$", "^TestRehearsal$", "^TestScripts$/" + oneAfterAnother}, "|")
-	return r.goTest(ctx, ".", []string{"CGO_ENABLED=1"}, "-race", "-vet=off", quick, "-skip", skip, "./internal/...", "./pkg/...", "./client/...",
-		"./cmd/csi-proxy/...", "./cmd/csi-proxy-sim/...", "./cmd/csi-proxyctl/...", "./cmd/internal/...")
 }
 
 // largest is the most bytes that the programs for nodes may have.
@@ -444,7 +430,7 @@ func floodDaemon(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	return r.goTest(ctx, "cmd", []string{"CSI_PROXY_SIM_BINARY=" + proxy, "CSI_PROXY_FLOOD=60s"}, "-run", "Flood", "./internal/daemon")
+	return r.goTest(ctx, "cmd", []string{"CSI_PROXY_SIM_BINARY=" + proxy, "CSI_PROXY_FLOOD=20s"}, vettedBefore, "-run", "Flood", "./internal/daemon")
 }
 
 // floodUnderRace floods a daemon in the test's own process, under the race detector.
@@ -453,7 +439,7 @@ func floodUnderRace(ctx context.Context, r *report) error {
 		r.skip("all", "the race detector needs gcc")
 		return nil
 	}
-	return r.goTest(ctx, "cmd", []string{"CGO_ENABLED=1", "CSI_PROXY_FLOOD=10m"}, "-race", "-run", "Flood", "./internal/daemon")
+	return r.goTest(ctx, "cmd", []string{"CGO_ENABLED=1", "CSI_PROXY_FLOOD=10m"}, vettedBefore, "-race", "-run", "Flood", "./internal/daemon")
 }
 
 // killTests kills the daemon that was built so many times. One takes a fifth of a second. Then it
@@ -467,8 +453,8 @@ func killTests(times int) func(context.Context, *report) error {
 		}
 		env := []string{"CSI_PROXY_SIM_BINARY=" + proxy, fmt.Sprintf("CSI_PROXY_KILLS=%d", times)}
 		return errors.Join(
-			r.goTest(ctx, "test", env, "-timeout="+limit.String(), "-run", "^TestKillUnderLoad$", "./operations"),
-			r.goTest(ctx, "cmd", nil, "-run", "^TestKillLosesNoLine$", "./internal/daemon", "-kills=100"))
+			r.goTest(ctx, "test", env, vettedBefore, "-timeout="+limit.String(), "-run", "^TestKillUnderLoad$", "./operations"),
+			r.goTest(ctx, "cmd", nil, vettedBefore, "-run", "^TestKillLosesNoLine$", "./internal/daemon", "-kills=100"))
 	}
 }
 

@@ -80,22 +80,24 @@ func TestConcurrentClients(t *testing.T) {
 // A client without a server, with one that starts, stops and starts again.
 func TestClientReconnects(t *testing.T) {
 	csiProxySim.path(t)
-	// Each call must fail at once. Waiting for a missing pipe as for a busy one
-	// would take two seconds.
-	begin := time.Now()
+	// A call fails at once. Waiting for a missing pipe as for a busy one would take two seconds
+	// each time; on a slow machine some calls do as well.
 	const times = 30
+	least := time.Hour
 	for range times {
+		begin := time.Now()
 		if c, err := filesystem.NewClient(); !errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("without a server: NewClient = %v, %v, want fs.ErrNotExist", c, err)
 		}
+		least = min(least, time.Since(begin))
 	}
-	if took := time.Since(begin); took > times*time.Second {
-		t.Errorf("without a server: NewClient, %d times, took %v", times, took)
+	if least >= 2*time.Second {
+		t.Errorf("without a server: NewClient took at least %v, each of %d times", least, times)
 	}
 
 	// While the server starts, NewClient fails, at once or because the pipe stays
 	// busy, or returns a working client.
-	begin = time.Now()
+	begin := time.Now()
 	p := launch(t, csiProxySim)
 	var c *filesystem.Client
 	for c == nil {

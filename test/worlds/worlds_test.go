@@ -91,7 +91,7 @@ func TestKillsAndChanges(t *testing.T) {
 	all, _ := worlds.Pairs()
 	for i, w := range all {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=30m", "-run=TestDieAtEveryCall|TestChangeAtEveryCall",
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=1h", "-run=TestDieAtEveryCall|TestChangeAtEveryCall",
 				"github.com/kubernetes-csi/csi-proxy/v2/test/operations")
 			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", worlds.Variable, i))
 			if out, err := cmd.CombinedOutput(); err != nil {
