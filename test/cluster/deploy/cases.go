@@ -92,6 +92,9 @@ func otherSpellings() []string {
 		}
 	}
 	for _, path := range slices.Clone(all) {
+		if slices.Contains(strings.FieldsFunc(path, isSeparator), "..") {
+			continue // the API server itself refuses ".." between slashes
+		}
 		all = append(all, strings.ReplaceAll(path, `\`, `/`))
 	}
 	return all
