@@ -157,9 +157,17 @@ var ErrNoWindows = fmt.Errorf("the native node needs Windows; elsewhere use the 
 
 // Native returns the node that this process runs on, for drivers in process. The
 // first call opens it.
-func Native() (*Node, error) { return native() }
+func Native() (*Node, error) {
+	native.once.Do(func() { native.node, native.err = openNative(NativeOptions{}) })
+	return native.node, native.err
+}
 
-var native = sync.OnceValues(func() (*Node, error) { return openNative(NativeOptions{}) })
+// native is no sync.OnceValues: a program that never calls [Native] then links no native calls.
+var native struct {
+	once sync.Once
+	node *Node
+	err  error
+}
 
 // NativeOptions choose how the native node does what Windows offers several ways
 // for.

@@ -5,6 +5,10 @@ import (
 	"slices"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/kubernetes-csi/csi-proxy/client"
@@ -139,4 +143,22 @@ func (c *connection) callAs(ctx context.Context, method, then string, in, out pr
 		return c.failed(ctx, method, in, err)
 	}
 	return nil
+}
+
+// versionHeader is pipes.VersionHeader of the server: a header of its health check.
+const versionHeader = "csi-proxy-version"
+
+// build returns the version of the proxy's build. A proxy that is none of this project has no
+// health service, or no such header.
+func (c *connection) build(ctx context.Context) (string, error) {
+	var header metadata.MD
+	in := &grpc_health_v1.HealthCheckRequest{}
+	_, err := grpc_health_v1.NewHealthClient(c).Check(ctx, in, grpc.Header(&header))
+	if v := header.Get(versionHeader); len(v) == 1 {
+		return v[0], nil
+	}
+	if err == nil || status.Code(err) == codes.Unimplemented {
+		return "", nil
+	}
+	return "", c.failed(ctx, "Check", in, err)
 }

@@ -39,6 +39,10 @@ func NewSMB(ctx context.Context, opts ...Option) (*SMB, error) {
 // Version returns the version of the API that is used.
 func (c *SMB) Version() apiversion.Version { return c.pipe.apiVersion() }
 
+// Build returns the version of the build of the CSI Proxy that serves now, and "" for one that
+// is none of this project.
+func (c *SMB) Build(ctx context.Context) (string, error) { return c.pipe.build(ctx) }
+
 // Close closes the connection, unless it was given by [WithConn]. Running and later calls
 // fail.
 func (c *SMB) Close() error { return c.pipe.close() }

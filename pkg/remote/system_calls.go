@@ -33,6 +33,10 @@ func NewSystem(ctx context.Context, opts ...Option) (*System, error) {
 // Version returns the version of the API that is used.
 func (c *System) Version() apiversion.Version { return c.pipe.apiVersion() }
 
+// Build returns the version of the build of the CSI Proxy that serves now, and "" for one that
+// is none of this project.
+func (c *System) Build(ctx context.Context) (string, error) { return c.pipe.build(ctx) }
+
 // Close closes the connection, unless it was given by [WithConn]. Running and later calls
 // fail.
 func (c *System) Close() error { return c.pipe.close() }

@@ -43,6 +43,10 @@ func NewVolume(ctx context.Context, opts ...Option) (*Volume, error) {
 // Version returns the version of the API that is used.
 func (c *Volume) Version() apiversion.Version { return c.pipe.apiVersion() }
 
+// Build returns the version of the build of the CSI Proxy that serves now, and "" for one that
+// is none of this project.
+func (c *Volume) Build(ctx context.Context) (string, error) { return c.pipe.build(ctx) }
+
 // Close closes the connection, unless it was given by [WithConn]. Running and later calls
 // fail.
 func (c *Volume) Close() error { return c.pipe.close() }

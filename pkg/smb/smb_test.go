@@ -1512,6 +1512,20 @@ func TestLinksOfPodsAreFound(t *testing.T) {
 	f.mappings()
 }
 
+// A driver in process counts links below the kubelet's directory that it names.
+func TestLinksBelowAnotherDirectoryAreFound(t *testing.T) {
+	f := begin(t)
+	dir := `C:\k\plugins\kubernetes.io\csi\smb.csi.k8s.io\v`
+	f.ok(winfs.MkdirAll(t.Context(), f.node, dir))
+	f.ok(f.mount(`\\files\data`, dir+`\globalmount`, "ann", "ann-1"))
+	for _, kubelet := range []string{"", `C:\k`} {
+		links, err := smbapi.On(f.node).Below(kubelet).Links()
+		if found := len(links) == 1; err != nil || found != (kubelet != "") {
+			t.Errorf("links below %q: %v, %v", kubelet, links, err)
+		}
+	}
+}
+
 // Concurrent requests for one server run one after another, and each succeeds.
 func TestConcurrentRequests(t *testing.T) {
 	f := begin(t)

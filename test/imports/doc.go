@@ -8,5 +8,6 @@
 // writes to by default. The registry of protobuf descriptors is not compared,
 // because generated packages must register there.
 //
-// The package also tests what programs link: csi-proxy links no simulated node.
+// The package also tests what programs link: csi-proxy links no simulated node, and a driver
+// that uses pkg/mounter links one side of it.
 package imports

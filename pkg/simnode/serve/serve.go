@@ -253,9 +253,10 @@ func (s *Server) Restart() error {
 	}
 	ready := make(chan struct{})
 	server, err := serve.Open(context.Background(), serve.Config{
-		Log:    s.config.Log,
-		Listen: func(name string) (net.Listener, error) { return pipes.ListenAt(s.path(name)) },
-		Ready:  func() { close(ready) },
+		Log:     s.config.Log,
+		Version: "simulated",
+		Listen:  func(name string) (net.Listener, error) { return pipes.ListenAt(s.path(name)) },
+		Ready:   func() { close(ready) },
 	}, served...)
 	if err != nil {
 		return err

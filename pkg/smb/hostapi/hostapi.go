@@ -12,6 +12,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,6 +102,8 @@ type SMBAPI struct {
 	noPrivacy bool
 	// anyPassword accepts a password that could not be verified with the server.
 	anyPassword bool
+	// kubelet is the directory in which Links searches on a node without working directories.
+	kubelet string
 }
 
 var _ HostAPI = SMBAPI{}
@@ -108,6 +111,17 @@ var _ HostAPI = SMBAPI{}
 // New returns the HostAPI of the Windows node that the process runs on. Its mappings are
 // encrypted. On other systems all methods fail with [errors.ErrUnsupported].
 func New() HostAPI { return SMBAPI{host: node.NativeHost()} }
+
+// NewBelow is [New] for a node on which the kubelet has another directory than
+// C:\var\lib\kubelet. Links to shares are counted below it.
+func NewBelow(kubeletDir string) HostAPI { return SMBAPI{host: node.NativeHost()}.Below(kubeletDir) }
+
+// Below returns the same HostAPI for another directory of the kubelet. Empty means
+// C:\var\lib\kubelet. On a node with working directories they count instead.
+func (s SMBAPI) Below(kubeletDir string) SMBAPI {
+	s.kubelet = kubeletDir
+	return s
+}
 
 // On returns the HostAPI of a node, with its rules.
 func On(n *node.Node) SMBAPI {
@@ -407,7 +421,7 @@ func (s SMBAPI) Links() ([]Link, error) {
 	}
 	dirs := s.host.Node.WorkingDirs
 	if len(dirs) == 0 {
-		dirs = []string{defaultKubelet}
+		dirs = []string{cmp.Or(s.kubelet, defaultKubelet)}
 	}
 	search := search{api: s, left: maxDirectories, waiting: maxWaiting}
 	for _, dir := range dirs {

@@ -1,0 +1,577 @@
+package mounter_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+)
+
+func options() mounter.Options { return mounter.Options{} }
+
+// refused checks the kind of an error, and that it says a text.
+func refused(t *testing.T, what string, err, kind error, text string) {
+	t.Helper()
+	if !errors.Is(err, kind) || !strings.Contains(fmt.Sprint(err), text) {
+		t.Errorf("%s: %v, want %v that says %q", what, err, kind, text)
+	}
+}
+
+func number(n uint32) *uint32 { return &n }
+
+// fakeClock passes without waiting.
+type fakeClock struct {
+	now    time.Time
+	sleeps int
+	each   func(sleeps int)
+}
+
+func (c *fakeClock) Now() time.Time { return c.now }
+
+func (c *fakeClock) Sleep(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.now = c.now.Add(d)
+	c.sleeps++
+	if c.each != nil {
+		c.each(c.sleeps)
+	}
+	return ctx.Err()
+}
+
+func TestIdentities(t *testing.T) {
+	x := newWorld(t, allPipes)
+	attach := func(d simnode.Disk) uint32 {
+		t.Helper()
+		d.Size = gib
+		info, err := x.node.AttachDisk(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Number
+	}
+	ebs := attach(simnode.Disk{Bus: "nvme", Serial: "vol02190fee5da4d75e3_00000001."})
+	attach(simnode.Disk{Bus: "nvme", Serial: "vol02190fee5da4d75e3f_00000001."})
+	gce := attach(simnode.Disk{Identifiers: []simnode.Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  pvc-1"}}})
+	attach(simnode.Disk{Identifiers: []simnode.Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  pvc-10"}}})
+	eui := attach(simnode.Disk{Bus: "nvme", Serial: "1122_3344_5566_7788_0000_0000_0000_0000."})
+	vsphere := attach(simnode.Disk{Identifiers: []simnode.Identifier{{CodeSet: "binary", Type: 3, Hex: "6000c29a98d05e384a43f0ef189aaf5a"}}})
+	lun := attach(simnode.Disk{Serial: "a", Address: &simnode.Address{Port: 5, Lun: 7}})
+	attach(simnode.Disk{Serial: "b", Address: &simnode.Address{Port: 6, Lun: 7}})
+	alone := attach(simnode.Disk{Serial: "c", Address: &simnode.Address{Port: 6, Lun: 9}})
+	attach(simnode.Disk{Serial: "twin"})
+	attach(simnode.Disk{Serial: "twin"})
+
+	for _, c := range []struct {
+		name string
+		id   mounter.Identity
+		want uint32
+	}{
+		{"EBS", mounter.EBS("vol-02190fee5da4d75e3"), ebs},
+		{"GCE", mounter.GCE("pvc-1"), gce},
+		{"GCE, NVMe", mounter.Identity{EUI64: 0x1122334455667788}, eui},
+		{"vSphere", mounter.VSphere("6000C29a-98d0-5e38-4a43-f0ef189aaf5a"), vsphere},
+		{"LUN and adapter", mounter.Identity{LUN: number(7), Adapter: number(5)}, lun},
+		{"LUN and another adapter", mounter.Identity{LUN: number(7), NotAdapter: []uint32{6, 0}}, lun},
+		{"LUN and serial number", mounter.Identity{LUN: number(7), SerialNumber: "a"}, lun},
+		{"LUN alone", mounter.AzureLUN(9), alone},
+	} {
+		d, err := x.m.FindDisk(x.soon(), c.id)
+		if err != nil || d.Number != c.want || d.Bytes != gib {
+			t.Errorf("%s: disk %v of %d bytes, %v, want %d", c.name, d, d.Bytes, err, c.want)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		id   mounter.Identity
+		kind error
+		text string
+	}{
+		{"two that fit", mounter.Identity{SerialNumber: "twin"}, hosterr.ErrFailedPrecondition, "2 disks fit"},
+		{"two with a LUN", mounter.AzureLUN(7), hosterr.ErrFailedPrecondition, "2 disks fit"},
+		{"nothing", mounter.Identity{}, hosterr.ErrInvalid, "is empty"},
+		{"an adapter alone", mounter.Identity{Adapter: number(5)}, hosterr.ErrInvalid, "is empty"},
+	} {
+		_, err := x.m.FindDisk(x.soon(), c.id)
+		refused(t, c.name, err, c.kind, c.text)
+	}
+}
+
+// A LUN alone is refused where the proxy lists the disks of Windows, too. The disk with the
+// kubelet's directory is never found by its place.
+func TestDisksOfWindowsAreNotFound(t *testing.T) {
+	osDisk := func(c *simnode.Config) {
+		c.Disks = []simnode.Disk{{Size: 40 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []simnode.Partition{{FileSystem: "NTFS", Letter: "C"}}, Address: &simnode.Address{}}}
+	}
+	for _, w := range []way{inProcess, allPipes, existing} {
+		x := newWorld(t, w, osDisk)
+		ctx, cancel := context.WithCancel(t.Context())
+		m := x.mounter(x.open(), mounter.Options{Clock: &fakeClock{each: func(n int) {
+			if n == 100 {
+				cancel()
+			}
+		}}})
+		_, err := m.FindDisk(ctx, mounter.AzureLUN(0))
+		if w.existing {
+			refused(t, w.name, err, hosterr.ErrUnimplemented, "a LUN alone may find one of them")
+			if hint := hosterr.HintOf(err); !strings.Contains(hint, "NotAdapter") {
+				t.Errorf("hint %q", hint)
+			}
+		} else {
+			refused(t, w.name, err, hosterr.ErrUnavailable, "none of")
+		}
+		cancel()
+	}
+}
+
+// FindDisk waits for a disk. It rescans once, and then every 5 seconds.
+func TestFindDiskWaits(t *testing.T) {
+	x := newWorld(t, allPipes)
+	clock := &fakeClock{}
+	clock.each = func(n int) {
+		if n == 50 { // 12.5 s
+			x.attach()
+		}
+	}
+	m := x.mounter(x.open(), mounter.Options{Clock: clock})
+	d, err := m.FindDisk(t.Context(), mounter.EBS("vol-02190fee5da4d75e3"))
+	if err != nil || d.Bytes != gib {
+		t.Fatalf("disk %v, %v", d, err)
+	}
+	if n := x.countOf("Rescan"); n < 3 || n > 4 { // at 0, 5 and 10 s, and at 15 s if the disk needs one
+		t.Errorf("%d rescans in %d looks, want one every 5 s", n, clock.sleeps)
+	}
+}
+
+// The number of a disk is that of another one when it is used.
+func TestDiskIsLookedAtAgain(t *testing.T) {
+	for _, w := range ways() {
+		x := newWorld(t, w)
+		first := x.attach()
+		d, err := x.m.FindDisk(x.soon(), mounter.EBS("vol-02190fee5da4d75e3"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.node.DetachDisk(first.Number); err != nil {
+			t.Fatal(err)
+		}
+		_, err = x.m.StageDisk(x.soon(), d, staging, mounter.StageOptions{Format: mounter.IfProxySaysUnformatted})
+		refused(t, w.name+": no disk", err, hosterr.ErrUnavailable, "not attached")
+		if _, err := x.node.AttachDisk(simnode.Disk{Number: &first.Number, Size: gib, Serial: "other"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.node.AwaitDisk(first.Number); err != nil {
+			t.Fatal(err)
+		}
+		_, err = x.m.StageDisk(x.soon(), d, staging, mounter.StageOptions{Format: mounter.IfProxySaysUnformatted})
+		refused(t, w.name+": another disk", err, hosterr.ErrUnavailable, "another disk now")
+		if s := x.state().Disks[first.Number]; s.Style != "RAW" {
+			t.Errorf("%s: the other disk is %s", w.name, s.Style)
+		}
+	}
+	x := newWorld(t, inProcess)
+	_, err := x.m.StageDisk(x.soon(), mounter.Disk{Number: 1}, staging, mounter.StageOptions{})
+	refused(t, "a disk that was not found", err, hosterr.ErrInvalid, "FindDisk")
+}
+
+// What is formatted, by the option and by what the proxy guarantees.
+func TestFormat(t *testing.T) {
+	data := simnode.Disk{Size: gib, Serial: "d", Content: nodespec.ContentGPTNoMSR, Partitions: []simnode.Partition{{FileSystem: "NTFS"}}}
+	blank := simnode.Disk{Size: gib, Serial: "d"}
+	foreign := simnode.Disk{Size: gib, Serial: "d", Bytes: []simnode.Bytes{{At: 1080, Data: []byte{0x53, 0xEF}}}} // ext4
+	for _, c := range []struct {
+		name   string
+		way    way
+		disk   simnode.Disk
+		format mounter.Format
+		kind   error // nil: staged
+		text   string
+	}{
+		{"blank", allPipes, blank, mounter.IfBlank, nil, ""},
+		{"data", allPipes, data, mounter.Never, nil, ""},
+		{"blank, never", allPipes, blank, mounter.Never, hosterr.ErrFailedPrecondition, "not to be formatted"},
+		{"foreign", allPipes, foreign, mounter.IfProxySaysUnformatted, hosterr.ErrFailedPrecondition, ""},
+		{"old proxy, data", existing, data, mounter.IfBlank, nil, ""},
+		{"old proxy, blank", existing, blank, mounter.IfBlank, hosterr.ErrUnimplemented, "cannot tell whether it is blank"},
+		{"old proxy, foreign", existing, foreign, mounter.IfBlank, hosterr.ErrUnimplemented, "cannot tell whether it is blank"},
+		{"old proxy, blank, by name", existing, blank, mounter.IfProxySaysUnformatted, nil, ""},
+		{"unknown option", allPipes, blank, 9, hosterr.ErrInvalid, "want IfBlank"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := newWorld(t, c.way)
+			info, err := x.node.AttachDisk(c.disk)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := x.m.FindDisk(x.soon(), mounter.Identity{SerialNumber: "d"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := x.state().Disks[info.Number].Style
+			_, err = x.m.StageDisk(x.soon(), d, staging, mounter.StageOptions{Format: c.format, FSType: "NTFS"})
+			if c.kind == nil {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			refused(t, "stage", err, c.kind, c.text)
+			if now := x.state().Disks[info.Number].Style; now != before {
+				t.Errorf("the disk was %s and is %s", before, now)
+			}
+		})
+	}
+	x := newWorld(t, inProcess)
+	_, err := x.m.StageDisk(x.soon(), mounter.Disk{}, staging, mounter.StageOptions{FSType: "refs"})
+	refused(t, "another file system", err, hosterr.ErrUnimplemented, "want ntfs")
+}
+
+// A disk with several volumes is only staged by the number of a partition.
+func TestPartition(t *testing.T) {
+	x := newWorld(t, allPipes)
+	if _, err := x.node.AttachDisk(simnode.Disk{Size: gib, Serial: "d", Content: nodespec.ContentGPTNoMSR, Partitions: []simnode.Partition{{Size: gib / 2, FileSystem: "NTFS"}, {FileSystem: "NTFS"}}}); err != nil {
+		t.Fatal(err)
+	}
+	id := mounter.Identity{SerialNumber: "d"}
+	d, err := x.m.FindDisk(x.soon(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = x.m.StageDisk(x.soon(), d, staging, mounter.StageOptions{})
+	refused(t, "two volumes", err, hosterr.ErrFailedPrecondition, "2 volumes")
+	second, err := x.m.StageDisk(x.soon(), d, staging, mounter.StageOptions{Partition: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, n, err := x.m.VolumeAt(x.soon(), staging); at != second || n != d.Number || err != nil {
+		t.Errorf("volume %q of disk %d, %v", at, n, err)
+	}
+	if err := x.m.UnstageDisk(x.soon(), staging, mounter.UnstageOptions{Offline: &id}); err != nil {
+		t.Fatal(err)
+	}
+	if !x.state().Disks[d.Number].Online || !strings.Contains(x.log.String(), "Keeping a disk online") {
+		t.Errorf("the disk with another volume is offline; log %q", x.log.String())
+	}
+}
+
+// Directories with content stay: they may have a pod's data.
+func TestContentIsKept(t *testing.T) {
+	for _, w := range ways() {
+		x := newWorld(t, w)
+		info := x.attach()
+		id := mounter.EBS("vol-02190fee5da4d75e3")
+		if _, err := x.m.FindDisk(x.soon(), id); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{staging, target} {
+			if err := x.m.MakeDir(x.soon(), dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := x.node.MakeFile(dir + `\precious`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for what, do := range map[string]func() error{
+			"unstage":       func() error { return x.m.UnstageDisk(x.soon(), staging, mounter.UnstageOptions{Offline: &id}) },
+			"unstage share": func() error { return x.m.UnstageShare(x.soon(), staging, `\\files\data\vol`) },
+			"stage share": func() error {
+				return x.m.StageShare(x.soon(), mounter.Share{Remote: `\\files\data\vol`, User: "ann", Password: "ann-1"}, staging)
+			},
+			"unpublish": func() error { return x.m.Unpublish(x.soon(), target) },
+			"remove":    func() error { return x.m.Remove(x.soon(), target) },
+		} {
+			if err := do(); err == nil {
+				t.Errorf("%s: %s of a directory with a file succeeded", w.name, what)
+			}
+		}
+		for _, dir := range []string{staging, target} {
+			if there, err := x.node.Filesystem().PathExists(t.Context(), &filesystem.PathExistsRequest{Path: dir + `\precious`}); err != nil || !there.Exists {
+				t.Errorf("%s: a file in %s is gone: %v", w.name, dir, err)
+			}
+		}
+		if x.state().Disks[info.Number].Online {
+			t.Errorf("%s: the disk is online, although all but the directory was done", w.name)
+		}
+	}
+}
+
+// A volume is not unstaged by the identity of another disk, nor staged over another volume.
+func TestOtherVolumeIsKept(t *testing.T) {
+	for _, w := range ways() {
+		x := newWorld(t, w)
+		x.attach()
+		if _, err := x.node.AttachDisk(simnode.Disk{Size: gib, Serial: "other"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.lives()["disk"][0].do(x.soon()); err != nil {
+			t.Fatal(err)
+		}
+		other := mounter.Identity{SerialNumber: "other"}
+		err := x.m.UnstageDisk(x.soon(), staging, mounter.UnstageOptions{Offline: &other})
+		refused(t, w.name+": unstage", err, hosterr.ErrFailedPrecondition, "is mounted")
+		d, err := x.m.FindDisk(x.soon(), other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = x.m.StageDisk(x.soon(), d, staging, mounter.StageOptions{Format: mounter.IfProxySaysUnformatted})
+		refused(t, w.name+": stage", err, hosterr.ErrFailedPrecondition, "is mounted")
+		if n := len(x.state().Mounts); n != 1 {
+			t.Errorf("%s: %d mounts, want the first", w.name, n)
+		}
+	}
+}
+
+// The disk was detached by force while its volume was mounted, and comes back.
+func TestDiskIsGone(t *testing.T) {
+	for _, w := range ways() {
+		for _, gone := range []string{nodespec.GoneMountPointRemoved, nodespec.GoneMountPointRefused} {
+			x := newWorld(t, w, func(c *simnode.Config) { c.Windows.GoneMountPoint = gone })
+			info := x.attach()
+			life := x.lives()["disk"]
+			if err := life[0].do(x.soon()); err != nil {
+				t.Fatal(err)
+			}
+			if err := x.node.DetachDisk(info.Number); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := life[len(life)-1].do(x.soon()); err != nil {
+					t.Errorf("%s, %s: unstage: %v", w.name, gone, err)
+				}
+			}
+			if _, err := x.node.AttachDisk(simnode.Disk{ID: info.ID}); err != nil {
+				t.Fatal(err)
+			}
+			if err := life[0].do(x.soon()); err != nil {
+				t.Errorf("%s, %s: stage again: %v", w.name, gone, err)
+			}
+		}
+	}
+}
+
+// The existing proxy skips a small growth with success. Expand compares with the disk.
+func TestExpand(t *testing.T) {
+	for _, w := range ways() {
+		x := newWorld(t, w)
+		x.attach()
+		if err := x.lives()["disk"][0].do(x.soon()); err != nil {
+			t.Fatal(err)
+		}
+		_, err := x.m.Expand(x.soon(), staging, 2*gib)
+		refused(t, w.name+": the disk was not grown", err, hosterr.ErrOutOfRange, "has not grown it")
+		if err := x.grow("vol02"); err != nil {
+			t.Fatal(err)
+		}
+		x.proxy.skipGrowth = true
+		_, err = x.m.Expand(x.soon(), staging, 2*gib)
+		if w.existing {
+			refused(t, w.name+": skipped", err, hosterr.ErrFailedPrecondition, "unused")
+		} else if err != nil {
+			t.Errorf("%s: %v", w.name, err)
+		}
+		x.proxy.skipGrowth = false
+		for range 2 { // the second has nothing to do
+			if size, err := x.m.Expand(x.soon(), staging, 2*gib); err != nil || size != 2*gib {
+				t.Errorf("%s: expanded to %d: %v", w.name, size, err)
+			}
+		}
+		_, err = x.m.Expand(x.soon(), kubelet, 0)
+		refused(t, w.name+": no volume", err, mounter.ErrNotMounted, "no volume is mounted there")
+		_, err = x.m.Expand(x.soon(), staging, -1)
+		refused(t, w.name+": a negative size", err, hosterr.ErrInvalid, "want a size")
+	}
+}
+
+// A mapping goes with its last link. Where the proxy does not count links, the driver does, and
+// keeps the mapping if it cannot read them.
+func TestMappingGoesWithItsLastLink(t *testing.T) {
+	const second = kubelet + `\plugins\kubernetes.io\csi\example\vol2\globalmount`
+	share := mounter.Share{Remote: `\\files\data\vol`, User: "ann", Password: "ann-1"}
+	for _, w := range ways() {
+		for _, blind := range []bool{false, true} {
+			x := newWorld(t, w)
+			if blind {
+				cannot := func(string) ([]string, error) { return nil, fs.ErrNotExist }
+				x.m = x.mounter(x.open(), mounter.Options{Local: mounter.Local{Dirs: cannot}})
+			}
+			if err := x.m.MakeDir(x.soon(), strings.TrimSuffix(second, `\globalmount`)); err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range []string{staging, second} {
+				if err := x.m.StageShare(x.soon(), share, path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var mappings []int
+			for _, path := range []string{staging, second} {
+				if err := x.m.UnstageShare(x.soon(), path, share.Remote); err != nil {
+					t.Fatal(err)
+				}
+				mappings = append(mappings, len(x.state().SMBMappings))
+			}
+			want := []int{1, 0}
+			if w.existing && blind {
+				want = []int{1, 1}
+			}
+			if !slices.Equal(mappings, want) {
+				t.Errorf("%s, blind %t: mappings after each unstage %v, want %v", w.name, blind, mappings, want)
+			}
+			if kept := strings.Contains(x.log.String(), "Keeping an SMB mapping"); kept != w.existing {
+				t.Errorf("%s: log %q", w.name, x.log.String())
+			}
+		}
+	}
+}
+
+// Without its name, the share is read from the link.
+func TestUnstageShareReadsTheLink(t *testing.T) {
+	x := newWorld(t, allPipes)
+	if err := x.m.StageShare(x.soon(), mounter.Share{Remote: `\\files\data\vol`, User: "ann", Password: "ann-1"}, staging); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := x.m.UnstageShare(x.soon(), staging, ""); err != nil {
+			t.Error(err)
+		}
+	}
+	if left := x.left(); len(left) > 0 {
+		t.Errorf("left on the node: %q", left)
+	}
+	if err := x.m.MakeDir(x.soon(), staging); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "a directory", x.m.UnstageShare(x.soon(), staging, ""), hosterr.ErrFailedPrecondition, "not a link")
+}
+
+// Publish makes no link to what is not staged, and compares a link that exists where it can.
+func TestPublish(t *testing.T) {
+	for _, w := range ways() {
+		x := newWorld(t, w)
+		x.attach()
+		refused(t, w.name+": nothing", x.m.Publish(x.soon(), staging, target), hosterr.ErrFailedPrecondition, "nothing is staged")
+		if err := x.m.MakeDir(x.soon(), staging); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, w.name+": a directory", x.m.Publish(x.soon(), staging, target), hosterr.ErrFailedPrecondition, "nothing is staged")
+		if err := x.lives()["disk"][0].do(x.soon()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.node.Filesystem().CreateSymlink(t.Context(), &filesystem.CreateSymlinkRequest{SourcePath: kubelet, TargetPath: target}); err != nil {
+			t.Fatal(err)
+		}
+		err := x.m.Publish(x.soon(), staging, target)
+		if w.existing {
+			if err != nil || !strings.Contains(x.log.String(), "Taking a link as it is") {
+				t.Errorf("%s: %v; log %q", w.name, err, x.log.String())
+			}
+		} else {
+			refused(t, w.name+": another link", err, hosterr.ErrAlreadyExists, "")
+		}
+		if s, err := x.m.State(x.soon(), strings.ReplaceAll(strings.TrimPrefix(target, "C:"), `\`, "/")); s != mounter.Linked || err != nil {
+			t.Errorf("%s: state %v, %v", w.name, s, err)
+		}
+	}
+}
+
+// What is guaranteed, by who serves which group.
+func TestAbilities(t *testing.T) {
+	for _, w := range ways() {
+		x := newWorld(t, w)
+		can, err := x.m.Abilities(x.soon())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lacks := 0
+		if w.existing {
+			lacks = 5
+		}
+		if got := can.Lacks(); len(got) != lacks {
+			t.Errorf("%s: lacks %q", w.name, got)
+		}
+		if want := map[string]string{"in process": "", "pipes": "v2alpha1", "beta pipes": "v1beta3", "existing proxy": "v1"}[w.name]; can.Versions["volume"] != want {
+			t.Errorf("%s: versions %v", w.name, can.Versions)
+		}
+	}
+	m, err := mounter.New(mounter.Node{}, mounter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if can, err := m.Abilities(t.Context()); len(can.Lacks()) != 5 || err != nil {
+		t.Errorf("a node that says nothing lacks %q, %v", can.Lacks(), err)
+	}
+}
+
+// A node without services refuses every method, with the name of the group.
+func TestMissingServices(t *testing.T) {
+	m, err := mounter.New(mounter.Node{}, mounter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	calls := map[string]func() error{
+		"FindDisk":     func() error { _, err := m.FindDisk(ctx, mounter.EBS("vol-1")); return err },
+		"StageDisk":    func() error { _, err := m.StageDisk(ctx, mounter.Disk{}, staging, mounter.StageOptions{}); return err },
+		"UnstageDisk":  func() error { return m.UnstageDisk(ctx, staging, mounter.UnstageOptions{}) },
+		"StageShare":   func() error { return m.StageShare(ctx, mounter.Share{Remote: `\\a\b`}, staging) },
+		"UnstageShare": func() error { return m.UnstageShare(ctx, staging, `\\a\b`) },
+		"Login":        func() error { _, err := m.Login(ctx, mounter.Target{}); return err },
+		"Logout":       func() error { return m.Logout(ctx, mounter.Target{}) },
+		"Publish":      func() error { return m.Publish(ctx, staging, target) },
+		"Unpublish":    func() error { return m.Unpublish(ctx, target) },
+		"Expand":       func() error { _, err := m.Expand(ctx, staging, 0); return err },
+		"Stats":        func() error { _, _, _, err := m.Stats(ctx, staging); return err },
+		"State":        func() error { _, err := m.State(ctx, staging); return err },
+		"VolumeAt":     func() error { _, _, err := m.VolumeAt(ctx, staging); return err },
+		"MakeDir":      func() error { return m.MakeDir(ctx, staging) },
+		"Remove":       func() error { return m.Remove(ctx, staging) },
+		"Rescan":       func() error { return m.Rescan(ctx) },
+	}
+	for name, call := range calls {
+		refused(t, name, call(), hosterr.ErrUnimplemented, "without the group")
+	}
+	_, err = mounter.New(mounter.Node{KubeletDir: `..\kubelet`}, mounter.Options{})
+	refused(t, "a relative directory", err, hosterr.ErrInvalid, "kubelet")
+	_, err = mounter.New(mounter.Node{}, mounter.Options{RescanEvery: -1})
+	refused(t, "a negative duration", err, hosterr.ErrInvalid, "RescanEvery")
+}
+
+// No way to print a Share or a Target shows its password.
+func TestSecretsAreNotPrinted(t *testing.T) {
+	for _, v := range []any{mounter.Share{Remote: `\\a\b`, Password: "hunter2"}, &mounter.Target{Secret: "hunter2"}, mounter.Secret("hunter2"), map[string]mounter.Secret{"x": "hunter2"}} {
+		var shown []string
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			shown = append(shown, fmt.Sprintf(verb, v))
+		}
+		text, err := json.Marshal(v)
+		if all := strings.Join(shown, " ") + string(text); err != nil || strings.Contains(all, "hunter2") || strings.Contains(all, "68756e74657232") {
+			t.Errorf("%T is printed as %q, %v", v, all, err)
+		}
+	}
+}
+
+// disks is a node's service that a driver wraps.
+type disks struct{ disk.Interface }
+
+// The Node takes any implementation of the interfaces.
+func TestAnyInterface(t *testing.T) {
+	x := newWorld(t, inProcess)
+	x.attach()
+	n := x.open()
+	n.Disk = disks{n.Disk}
+	if _, err := x.mounter(n, options()).FindDisk(x.soon(), mounter.EBS("vol-02190fee5da4d75e3")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,55 @@
+package pipes_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter/pipes"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
+)
+
+func TestOpen(t *testing.T) {
+	n := simnode.New(t)
+	s := serve.Start(t, n, func(c *serve.Config) { c.APIs = []string{"disk/v1", "volume/v1"} })
+	path := remote.WithPipePath(s.PipePath)
+	c, err := pipes.Open(t.Context(), []string{"disk", "volume", "disk"}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Disk == nil || c.Volume == nil || c.Files != nil || c.SMB != nil {
+		t.Errorf("the node has %+v, want disk and volume", c.Node)
+	}
+	can, err := c.Can(t.Context())
+	if err != nil || can.Versions["disk"] != "v1" || can.Builds["disk"] == "" || !can.GuardsContent || can.ChecksLinks {
+		t.Errorf("abilities %+v, %v", can, err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	// What the proxy was does not count any more.
+	if can, err := c.Can(t.Context()); !errors.Is(err, hosterr.ErrUnavailable) {
+		t.Errorf("without a proxy: %+v, %v", can, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	s := serve.Start(t, simnode.New(t), func(c *serve.Config) { c.APIs = []string{"disk/v1"} })
+	for _, c := range []struct {
+		groups []string
+		kind   error
+	}{
+		{nil, hosterr.ErrInvalid},
+		{[]string{"disk", "discs"}, hosterr.ErrInvalid},
+		{[]string{"disk", "smb"}, hosterr.ErrUnimplemented},
+	} {
+		if conn, err := pipes.Open(t.Context(), c.groups, remote.WithPipePath(s.PipePath)); !errors.Is(err, c.kind) {
+			t.Errorf("Open(%q) = %v, %v, want %v", c.groups, conn, err, c.kind)
+		}
+	}
+}

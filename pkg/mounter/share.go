@@ -1,0 +1,179 @@
+package mounter
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+)
+
+// Share is a directory of an SMB server.
+type Share struct {
+	// Remote is \\server\share, or a directory below it.
+	Remote string
+	// User is a name, or DOMAIN\name. Empty means the node's own account.
+	User     string
+	Password Secret
+}
+
+// StageShare maps a share and makes a link from path to it. An empty directory at path is
+// replaced.
+//
+// Without [Abilities.ChecksLinks] a link that exists is taken as it is, and logged.
+func (m *Mounter) StageShare(ctx context.Context, s Share, path string) error {
+	return hosterr.Wrap("stage share", hosterr.Quote(s.Remote)+" at "+hosterr.Quote(path), m.stageShare(ctx, s, path))
+}
+
+func (m *Mounter) stageShare(ctx context.Context, s Share, path string) error {
+	path, unlock, err := m.lockShare(ctx, s.Remote, path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	can, err := m.Abilities(ctx)
+	if err != nil {
+		return err
+	}
+	newMapping := func(local string) error {
+		_, err := m.node.SMB.NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: s.Remote, LocalPath: local, Username: s.User, Password: string(s.Password)})
+		return err
+	}
+	if !can.ChecksLinks {
+		// It cannot be repeated with a link that exists.
+		if err := newMapping(""); err != nil {
+			return err
+		}
+	}
+	// An error may be that of a link whose mapping has lost its credentials with a restart of
+	// Windows.
+	switch state, err := m.state(ctx, path); {
+	case err != nil && !can.ChecksLinks:
+		return err
+	case err == nil && state == Plain:
+		if err := m.remove(ctx, path); err != nil {
+			return err
+		}
+	case state == Linked && !can.ChecksLinks:
+		m.options.Log.Warn("Taking a link as it is, which the proxy cannot compare", "link", path, "want", s.Remote)
+		return nil
+	}
+	return newMapping(path)
+}
+
+// UnstageShare removes the link at path, and the mapping of the share when no other link below
+// Node.KubeletDir uses it. It succeeds if there is nothing to remove. If remote is empty, the
+// driver reads the link at path itself.
+//
+// Without [Abilities.CountsLinks] the driver itself reads the links below Node.KubeletDir. If it
+// cannot, the mapping stays, and this is logged.
+func (m *Mounter) UnstageShare(ctx context.Context, path, remote string) error {
+	return hosterr.Wrap("unstage share", hosterr.Quote(remote)+" at "+hosterr.Quote(path), m.unstageShare(ctx, path, remote))
+}
+
+func (m *Mounter) unstageShare(ctx context.Context, path, remote string) error {
+	at, err := clean(path)
+	if err != nil {
+		return err
+	}
+	if remote == "" {
+		remote, err = m.options.Local.Readlink(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && remote == "" {
+			err = hosterr.Text(hosterr.ErrFailedPrecondition, "it is not a link")
+		}
+		if err != nil {
+			return hosterr.WithHint("read the link", "", err, "give the share by its name")
+		}
+	}
+	path, unlock, err := m.lockShare(ctx, remote, path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := m.remove(ctx, path); err != nil {
+		return err
+	}
+	can, err := m.Abilities(ctx)
+	if err != nil {
+		return err
+	}
+	if !can.CountsLinks {
+		if by, err := m.usedBy(remote); err != nil || by != "" {
+			m.options.Log.Warn("Keeping an SMB mapping that may be in use", "share", remote, "link", by, "err", err)
+			return nil
+		}
+	}
+	_, err = m.node.SMB.RemoveSMBGlobalMapping(ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote})
+	return err
+}
+
+// lockShare returns the clean path, and locks the share: between the last look at the links and the
+// removal of a mapping no link must come.
+func (m *Mounter) lockShare(ctx context.Context, remote, path string) (string, func(), error) {
+	if err := m.needs("smb", "filesystem"); err != nil {
+		return "", nil, err
+	}
+	path, err := clean(path)
+	if err != nil {
+		return "", nil, err
+	}
+	r, err := smb.ParseRemotePath(remote)
+	if err != nil {
+		return "", nil, err
+	}
+	unlock, err := m.shares.Lock(ctx, r.Share.String())
+	return path, unlock, err
+}
+
+// usedBy returns a link below the kubelet's directory to the share, or "".
+func (m *Mounter) usedBy(remote string) (string, error) {
+	r, err := smb.ParseRemotePath(remote)
+	if err != nil {
+		return "", err
+	}
+	for _, below := range []string{`pods\*\volumes\kubernetes.io~csi\*\mount`, `plugins\kubernetes.io\csi\*\*\globalmount`} {
+		first, rest, _ := strings.Cut(below, `\`)
+		dir := m.node.KubeletDir + `\` + first
+		if _, err := m.options.Local.Dirs(dir); err != nil {
+			return "", err // also if the pod does not mount it
+		}
+		if path, err := m.options.Local.find(dir, strings.Split(rest, `\`), r.Share); err != nil || path != "" {
+			return path, err
+		}
+	}
+	return "", nil
+}
+
+// find returns a link to the share below dir. The element * stands for each directory.
+func (l *Local) find(dir string, below []string, share winpath.Share) (string, error) {
+	for i, name := range below {
+		if name != "*" {
+			dir += `\` + name
+			continue
+		}
+		names, err := l.Dirs(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil
+		}
+		for _, name := range names {
+			if path, err := l.find(dir+`\`+name, below[i+1:], share); err != nil || path != "" {
+				return path, err
+			}
+		}
+		return "", err
+	}
+	target, err := l.Readlink(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if to, err := smb.ParseRemotePath(target); err == nil && to.Share == share {
+		return dir, nil
+	}
+	return "", nil
+}
