@@ -6,8 +6,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/dllsearch"
@@ -22,6 +24,10 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	if len(args) > 0 && strings.TrimLeft(args[0], "-") == "version" {
+		fmt.Fprintln(stdout, version)
+		return 0
+	}
 	program := simhost.Program(version)
 	if code, ok := daemon.Config(program, args, stdout, stderr); ok {
 		return code

@@ -7,6 +7,15 @@ import (
 	"testing"
 )
 
+func TestVersion(t *testing.T) {
+	for _, arg := range []string{"version", "-version", "--version"} {
+		var stdout, stderr bytes.Buffer
+		if code := run(context.Background(), []string{arg}, nil, &stdout, &stderr); code != 0 || stdout.String() != version+"\n" || stderr.Len() > 0 {
+			t.Errorf("csi-proxy-sim %s: exit code %d, %q, %q", arg, code, stdout.String(), stderr.String())
+		}
+	}
+}
+
 func TestFlags(t *testing.T) {
 	for _, c := range []struct {
 		args []string

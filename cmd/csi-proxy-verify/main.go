@@ -5,8 +5,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/dllsearch"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/verify"
@@ -20,5 +22,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) > 0 && strings.TrimLeft(args[0], "-") == "version" {
+		fmt.Fprintln(stdout, version)
+		return 0
+	}
 	return verify.Run(ctx, version, args, stdin, stdout, stderr)
 }

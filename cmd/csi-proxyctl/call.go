@@ -8,12 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func (a *app) callCommand() *cobra.Command {
@@ -25,16 +28,17 @@ func (a *app) callCommand() *cobra.Command {
 -o yaml.
 
 The request consists of fields, each as FIELD=VALUE. Values need no quotes and no
-escaping, and a nested field is written as FIELD.FIELD=VALUE. Alternatively, the
+escaping, a size may have a unit, as in size_bytes=10GiB, and a nested field is
+written as FIELD.FIELD=VALUE. Alternatively, the
 request is JSON: an argument, the contents of a file (@FILE), or standard input
 ("-"). Without any, it is empty. Field names are those of the .proto file or of
 JSON (disk_number or diskNumber). --template prints a request with all fields and
 does not call the method.`,
 		Example: `  csi-proxyctl call disk/v1 ListDiskIDs
   csi-proxyctl call disk/v1 PartitionDisk --template
-  csi-proxyctl call filesystem/v1 Mkdir 'path=C:\var\lib\kubelet\plugins'
+  csi-proxyctl call filesystem/v1 Mkdir "path=C:\var\lib\kubelet\plugins"
   csi-proxyctl call iscsi/v1alpha2 AddTargetPortal target_portal.target_address=10.0.0.1
-  csi-proxyctl call disk/v1 GetDiskState '{"disk_number": 1}'
+  csi-proxyctl call volume/v1 ResizeVolume volume_id=ID size_bytes=10GiB
   csi-proxyctl call volume/v1 FormatVolume @request.json`,
 		Args:              callArgs,
 		ValidArgsFunction: completeCall,
@@ -162,6 +166,9 @@ func set(tree map[string]any, d protoreflect.MessageDescriptor, names []string, 
 		return errors.New("given twice")
 	}
 	tree[name] = value
+	if size, err := nodespec.ParseSize(value); err == nil && isSize(field) {
+		tree[name] = strconv.FormatInt(int64(size), 10)
+	}
 	if field != nil && (field.Kind() == protoreflect.BoolKind || field.Message() != nil) {
 		var v any
 		if err := json.Unmarshal([]byte(value), &v); err != nil {
@@ -170,6 +177,11 @@ func set(tree map[string]any, d protoreflect.MessageDescriptor, names []string, 
 		tree[name] = v
 	}
 	return nil
+}
+
+// isSize reports whether a field is a number of bytes.
+func isSize(f protoreflect.FieldDescriptor) bool {
+	return f != nil && f.Kind() == protoreflect.Int64Kind && strings.Contains(string(f.Name()), "size")
 }
 
 // fieldOf returns a field by its .proto or JSON name.

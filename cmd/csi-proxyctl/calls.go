@@ -31,7 +31,7 @@ type callEntry struct {
 
 func (a *app) callsCommand() *cobra.Command {
 	failed := false
-	c := a.listing(&cobra.Command{
+	c := a.listing(callEntry{}, &cobra.Command{
 		Use:   "calls",
 		Short: "List the calls in flight, or the last that failed",
 		Long: `List the calls in flight, the oldest first: which process called what, for how long,

@@ -13,6 +13,13 @@ import (
 // harms matches advice that destroys or detaches something.
 var harms = regexp.MustCompile(`(?i)\bdetach|disk clear|FormatVolume|disconnect|smb remove|diskpart|is_online=false|chkdsk`)
 
+// harmful reports whether a remedy destroys or detaches something that it must not.
+func harmful(s standing, remedy string) bool {
+	at := harms.FindStringIndex(remedy)
+	first := strings.Index(remedy, "delete the pods that use it first")
+	return at != nil && (s == ofWindows || s == used && (first < 0 || first > at[0]))
+}
+
 // Whatever is wrong, no advice about a disk or volume of Windows destroys or detaches it, and none
 // about one that a pod uses, unless the pod is deleted first.
 func TestAdviceDoesNoHarm(t *testing.T) {
@@ -58,13 +65,14 @@ func TestAdviceDoesNoHarm(t *testing.T) {
 				remedies = append(remedies, f.Hint)
 			}
 			for _, remedy := range remedies {
-				at := harms.FindStringIndex(remedy)
-				if at == nil {
-					continue
+				if harms.MatchString(remedy) {
+					advised++
 				}
-				advised++
-				first := strings.Index(remedy, "delete the pods that use it first")
-				if silent := v.Error != "" && u.want == free; u.want == ofWindows || (u.want == used || silent) && (first < 0 || first > at[0]) {
+				is := u.want
+				if is == free && v.Error != "" { // it may be mounted
+					is = used
+				}
+				if harmful(is, remedy) {
 					t.Errorf("%s, %s: %s", use, fault, remedy)
 				}
 			}

@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) diskCommand() *cobra.Command {
-	return listGroup("disk", "Show the disks of the node, and clear one", a.listing(&cobra.Command{
+	return listGroup("disk", "Show the disks of the node, and clear one", a.listing(diskEntry{}, &cobra.Command{
 		Use:   "list [NUMBER...]",
 		Short: "List the disks with their identifiers",
 		Example: `  csi-proxyctl disk list
@@ -141,7 +141,7 @@ func (a *app) disks(ctx context.Context, only map[uint32]bool) ([]diskEntry, err
 	}
 	for n := range only {
 		if unlisted == nil && !slices.Contains(numbers, n) {
-			return nil, &failure{err: fmt.Errorf("the node has no disk %d", n)}
+			return nil, &failure{err: &hinted{fmt.Errorf("the node has no disk %d", n), "csi-proxyctl disk list shows the disks that there are; csi-proxyctl call disk/v1 Rescan looks for new ones"}}
 		}
 	}
 	if unlocated != nil {

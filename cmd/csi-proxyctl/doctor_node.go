@@ -147,7 +147,7 @@ func examineDisks(node *admin.DescribeResponse, serials map[uint32]string) []fin
 	for i, d := range node.Disks {
 		what := nameOfDisk(d.Number, serials)
 		for _, o := range node.Disks[:i] {
-			if d.Identity != "" && d.Identity == o.Identity && d.OfflineReason != redundantPath && o.OfflineReason != redundantPath {
+			if d.Identity != "" && d.Style != "RAW" && d.Identity == o.Identity && d.OfflineReason != redundantPath && o.OfflineReason != redundantPath {
 				found = append(found, finding{resultProblem, "disks", fmt.Sprintf("%s and %s have the same identity (%s)", nameOfDisk(o.Number, serials), what, d.Identity),
 					"one is a copy of the other; take the one that is offline online with SetDiskState, and Windows then gives it an identity of its own; or detach it, if no pod needs it"})
 			}
@@ -477,7 +477,7 @@ func examineFailed(failed []*admin.FailedCall, links []*admin.Way) (found []find
 			times += f.Times
 		}
 		found = append(found, finding{resultNote, "calls", fmt.Sprintf("%s, and no later one succeeded instead; the last is %s: %s",
-			plural(int(times), "1 call failed within 10 minutes", "%d calls failed within 10 minutes"), others[0].Call.GetMethod(), others[0].Error),
+			plural(int(times), "1 call failed within 10 minutes", "%d calls failed within 10 minutes"), others[0].Call.GetMethod(), errorOf(others[0])),
 			"correct what the error names; csi-proxyctl calls --failed -o yaml shows them, and which calls of Windows failed in them"})
 	}
 	return found

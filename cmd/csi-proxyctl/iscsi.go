@@ -57,7 +57,7 @@ func portalArgument(text string) (*v1alpha2.TargetPortal, error) {
 }
 
 func (a *app) iscsiPortalsCommand() *cobra.Command {
-	return a.listing(&cobra.Command{
+	return a.listing(portalEntry{}, &cobra.Command{
 		Use:   "portals",
 		Short: "List the registered portals",
 		Args:  cobra.NoArgs,
@@ -102,7 +102,7 @@ func (a *app) iscsiPortalCommand(name, short, method string, call func(context.C
 	return &cobra.Command{
 		Use:               name + " PORTAL",
 		Short:             short,
-		Example:           "  csi-proxyctl iscsi " + name + " 10.0.0.1:3260\n  csi-proxyctl iscsi " + name + " '[fd00::1]:3260'",
+		Example:           "  csi-proxyctl iscsi " + name + " 10.0.0.1:3260\n  csi-proxyctl iscsi " + name + " [fd00::1]:3260",
 		Args:              exactly(1),
 		ValidArgsFunction: a.completeFirst(false, a.portalWords),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/faults"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -239,6 +240,7 @@ func (a *app) nodeFailCommand() *cobra.Command {
 		},
 	}
 	faultFlags(c.Flags(), &f)
+	c.RegisterFlagCompletionFunc("error", cobra.FixedCompletions(faults.ErrorNames(), cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("code", cobra.FixedCompletions(codeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

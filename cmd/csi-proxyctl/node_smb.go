@@ -87,7 +87,7 @@ func (a *app) nodeSMBStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "status SHARE STATUS",
 		Short:   "Set the status that Windows reports for a mapping",
-		Example: `  csi-proxyctl node smb status '\\files.example.com\data' reconnecting`,
+		Example: `  csi-proxyctl node smb status //files.example.com/data reconnecting`,
 		Args:    exactly(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.changeNode(c, "smb status", func(ctx context.Context, n *simcontrol.Client) error {

@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
 )
 
 // The exit codes; docs/csi-proxyctl.md documents them.
@@ -166,10 +168,11 @@ func needsSubcommand(c *cobra.Command) {
 		if len(args) == 0 {
 			return nil
 		}
-		return &hinted{
-			err:  fmt.Errorf("%s has no subcommand %q", c.CommandPath(), args[0]),
-			hint: didYouMean(args[0], names(c.Commands())),
+		hint := didYouMean(args[0], names(c.Commands()))
+		if !c.HasParent() && similar.Question(args[0], names(c.Commands())) == "" {
+			hint = "csi-proxyctl doctor finds problems of the node, and why explains one; " + hint
 		}
+		return &hinted{fmt.Errorf("%s has no subcommand %q", c.CommandPath(), args[0]), hint}
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return fmt.Errorf("%s needs a subcommand: %s", c.CommandPath(), strings.Join(names(c.Commands()), ", "))

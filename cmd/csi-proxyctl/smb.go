@@ -56,7 +56,7 @@ func (a *app) smbMappings(ctx context.Context) ([]smbMapping, error) {
 }
 
 func (a *app) smbListCommand() *cobra.Command {
-	return a.listing(&cobra.Command{
+	return a.listing(smbMapping{}, &cobra.Command{
 		Use:   "list",
 		Short: "List the global mappings and the links that use them",
 		Args:  cobra.NoArgs,
@@ -84,8 +84,8 @@ func (a *app) smbNewCommand() *cobra.Command {
 
 The password is read from the environment variable ` + passwordVariable + `,
 or with --password-stdin from the first line of standard input.`,
-		Example: `  csi-proxyctl smb new '\\files.example.com\data' --user CORP\\ann --password-stdin < password.txt
-  csi-proxyctl smb new //files.example.com/data/team --user ann --local 'C:\var\lib\kubelet\plugins\smb\v1\globalmount'`,
+		Example: `  csi-proxyctl smb new //files.example.com/data --user ann@corp.example.com --password-stdin
+  csi-proxyctl smb new //files.example.com/data/team --user ann --local "C:\var\lib\kubelet\plugins\smb\v1\globalmount"`,
 		Args: exactly(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			in.RemotePath = args[0]
@@ -110,7 +110,7 @@ func (a *app) smbRemoveCommand() *cobra.Command {
 		Short: "Remove the mapping of a share, unless a link uses it",
 		Long: `Remove the mapping of a share. If links use the mapping, it is kept until the
 last link is removed.`,
-		Example: `  csi-proxyctl smb remove '\\files.example.com\data'`,
+		Example: `  csi-proxyctl smb remove //files.example.com/data`,
 		Args:    exactly(1),
 		ValidArgsFunction: a.completeFirst(false, func(ctx context.Context) []string {
 			mappings, err := a.smbMappings(ctx)

@@ -169,9 +169,12 @@ var textCauses = []struct {
 		"a program has something open that is to be unmounted or removed", heldRemedy},
 	{"runtime", regexp.MustCompile(`hcs(?:shim)?::|failed to (?:create|start) (?:containerd|shim) task|failed to generate container|CreateContainer(?:Error| within sandbox)`), resultProblem,
 		"the container runtime could not make the container", "kubectl describe pod shows whether its volumes are mounted; the log of containerd on the node has the rest"},
-	{"waits", regexp.MustCompile(`timed out waiting for the condition|timeout expired waiting for volumes|context deadline exceeded`), resultUnknown,
+	{waits, regexp.MustCompile(`timed out waiting for the condition|timeout expired waiting for volumes|context deadline exceeded`), resultUnknown,
 		"the kubelet or the driver waited for something in vain, and the text does not say for what", "kubectl describe pod shows the other events; kubectl get volumeattachments, whether the volume is attached; csi-proxyctl calls, whether a call hangs"},
 }
+
+// waits is the key of a text that says only that something was not done in time.
+const waits = "waits"
 
 // causeIn returns the cause that stands in a text; "" without one.
 func causeIn(text string) (key, result, cause, command string) {

@@ -31,7 +31,7 @@ type serviceEntry struct {
 func serviceWords(context.Context) []string { return []string{"MSiSCSI", "kubelet"} }
 
 func (a *app) systemServiceCommand() *cobra.Command {
-	return a.listing(&cobra.Command{
+	return a.listing(serviceEntry{}, &cobra.Command{
 		Use:               "service NAME...",
 		Short:             "Show services",
 		Example:           "  csi-proxyctl system service MSiSCSI",

@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) volumeCommand() *cobra.Command {
-	return listGroup("volume", "Show the volumes of the node", a.listing(&cobra.Command{
+	return listGroup("volume", "Show the volumes of the node", a.listing(volumeEntry{}, &cobra.Command{
 		Use:   "list",
 		Short: "List the volumes of all disks, and where they are mounted",
 		Args:  cobra.NoArgs,

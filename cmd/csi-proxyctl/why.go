@@ -38,10 +38,10 @@ event that kubectl describe prints: it looks for one of them there. It changes n
 
 It uses the pipe of administrators. The exit code is 3 if something is wrong, and 1 if
 that is unknown.`,
-		Example: `  csi-proxyctl why 'C:\var\lib\kubelet\plugins\kubernetes.io\csi\v1\globalmount'
+		Example: `  csi-proxyctl why "C:\var\lib\kubelet\plugins\kubernetes.io\csi\v1\globalmount"
   csi-proxyctl why pvc-8f2c
   csi-proxyctl why 2
-  csi-proxyctl why '\\.\pipe\csi-proxy-disk-v1'`,
+  csi-proxyctl why disk/v1`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if strings.TrimSpace(strings.Join(args, "")) == "" {
 				return &hinted{errors.New("why needs a path, the name of a persistent volume, the number of a disk, the name of a pipe, or the text of an event"),
@@ -180,13 +180,24 @@ func (a *app) why(ctx context.Context, text string) (explanation, error) {
 
 // causeInText concludes what stands in the text of an event, unless something worse was found.
 func (q *inquiry) causeInText() {
-	if _, result, cause, command := causeIn(q.text); cause != "" {
-		q.step("text", "%s", cause)
-		if result == resultUnknown && q.Result == resultUnknown {
-			q.Cause, q.Remedy = cause+"; and "+q.Cause, command
-		}
-		q.conclude(result, cause, command)
+	key, result, cause, command := causeIn(q.text)
+	if cause == "" {
+		return
 	}
+	q.step("text", "%s", cause)
+	for _, c := range q.calls {
+		if key == waits && hanging(c) {
+			q.step("call", "%s", callText(c))
+			if result != resultProblem {
+				trouble, todo := hangTrouble(q.calls, c)
+				result, cause, command = resultProblem, "the kubelet or the driver waited in vain, and a call hangs, which may be why: "+trouble, todo
+			}
+		}
+	}
+	if result == resultUnknown && q.Result == resultUnknown {
+		q.Cause, q.Remedy = cause+"; and "+q.Cause, command
+	}
+	q.conclude(result, cause, command)
 }
 
 // otherVolumes explains the other volumes of a pod, until one has a problem.

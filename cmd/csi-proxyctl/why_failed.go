@@ -96,7 +96,17 @@ func howFailed(f *admin.FailedCall) string {
 	if f.Times > 1 {
 		times = fmt.Sprintf(", %d times", f.Times)
 	}
-	return fmt.Sprintf("%v ago%s: %s", ageOf(f.Call).Round(time.Second), times, f.Error)
+	return fmt.Sprintf("%v ago%s: %s", ageOf(f.Call).Round(time.Second), times, errorOf(f))
+}
+
+// errorOf returns the error of a failed call. If that says only that it took too long, the call of
+// Windows that failed last in it says why.
+func errorOf(f *admin.FailedCall) string {
+	if n := len(f.Win32); n > 0 && strings.HasSuffix(f.Error, context.DeadlineExceeded.Error()) {
+		last := f.Win32[n-1]
+		return fmt.Sprintf("%s; until then, %s failed: %s", f.Error, last.Call, last.Error)
+	}
+	return f.Error
 }
 
 // failedTrouble returns what is wrong with a failed call, and what to do.
@@ -188,13 +198,13 @@ func (q *inquiry) blameUnstaged(result, cause, remedy string, groups ...string) 
 	}
 	groups = append(groups, "disk", "volume", "iscsi")
 	for _, c := range likelyFirst(q.calls, func(c *admin.Call) *admin.Call { return c }) {
-		if hanging(c) && q.mayStage(c, groups) {
+		if hanging(c) && q.mayBeOf(c, groups) { // one that only looks keeps a driver from the next step, too
 			trouble, todo := hangTrouble(q.calls, c)
 			suspected("call", callText(c), c, trouble, todo)
 		}
 	}
 	for _, f := range likelyFirst(q.failed, (*admin.FailedCall).GetCall) {
-		if q.mayStage(f.Call, groups) {
+		if f.Call.GetChanges() && q.mayBeOf(f.Call, groups) {
 			trouble, todo := failedTrouble(f)
 			suspected("failed", f.Call.GetMethod()+" "+howFailed(f), f.Call, trouble, todo)
 		}
@@ -238,11 +248,11 @@ func likelyFirst[T any](all []T, of func(T) *admin.Call) []T {
 	return slices.SortedStableFunc(slices.Values(all), func(a, b T) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
-// mayStage reports whether a call of one of these groups of the API may belong to a volume that is
+// mayBeOf reports whether a call of one of these groups of the API may belong to a volume that is
 // not mounted yet.
-func (q *inquiry) mayStage(c *admin.Call, groups []string) bool {
+func (q *inquiry) mayBeOf(c *admin.Call, groups []string) bool {
 	group, _, _ := strings.Cut(apiOf(c.GetPipe()), "/")
-	return slices.Contains(groups, group) && c.GetChanges() && !undoing(c) && !slices.ContainsFunc(fieldsOf(c.GetTarget()), q.ofAnother)
+	return slices.Contains(groups, group) && !undoing(c) && !slices.ContainsFunc(fieldsOf(c.GetTarget()), q.ofAnother)
 }
 
 // isPath reports whether a field is a path, and not a volume or a share.

@@ -55,6 +55,7 @@ func lists() map[string][]stage {
 	kill := stage{"kill", "the daemon is killed 100 times during calls, and what it has confirmed is still there; and 100 times while it logs", 2 * time.Minute, killTests(100)}
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
 	worlds := stage{"worlds", "the contract, the kills at every call and the changes between calls, in each world of the simulated node", 4 * time.Hour, allWorlds}
+	faults := stage{"faults", "what csi-proxyctl says while each Win32 call of each operation fails, hangs or lies", 10 * time.Minute, everyFault}
 	content := stage{"content", "every disk image of test/images by PartitionDisk, FormatVolume and ResizeVolume", 20 * time.Minute, allImages}
 	hunt := stage{"hunt", "60,000 runs of the seeded simulation, with seeds that no run had before", 3 * time.Hour, hunts(60_000)}
 	demo := stage{"demo", "make demo", time.Minute, demo}
@@ -67,7 +68,7 @@ func lists() map[string][]stage {
 		"test":         {setup, images, tools, format, generated, vet, static, dead, workflows, vuln, unit, example, deploy, release, race, fuzz, build, published, flood, kill, wine, lab, gce, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
-		"soak":         {setup, images, build, kills, volumes, worlds, content, hunt, longFlood, longFuzz},
+		"soak":         {setup, images, build, kills, volumes, worlds, faults, content, hunt, longFlood, longFuzz},
 		"wine":         {setup, wine},
 		"gcepd":        {gce},
 		"apiserver":    {server},

@@ -462,6 +462,10 @@ func allWorlds(ctx context.Context, r *report) error {
 	return r.goTest(ctx, "test", []string{"CSI_PROXY_ALL_WORLDS=1"}, "-timeout=6h", "./worlds")
 }
 
+func everyFault(ctx context.Context, r *report) error {
+	return r.goTest(ctx, "cmd", []string{"CSI_PROXY_EVERY_CELL=1"}, "-timeout=1h", "-v", "-run", "^TestMatrix$", "./csi-proxyctl")
+}
+
 func allImages(ctx context.Context, r *report) error {
 	return r.goTest(ctx, "test", []string{"CSI_PROXY_ALL_IMAGES=1"}, "-timeout=2h", "-v", "-run", "^TestForeignContentIsKept$", "./images")
 }

@@ -182,18 +182,24 @@ func parseError(text string) (error, error) {
 		}
 		return win32.Errno(n), nil
 	}
-	var names []string
 	for name, err := range namedErrors() {
 		if name == text {
 			return err, nil
 		}
-		names = append(names, name)
 	}
 	want := "want a name such as ERROR_ACCESS_DENIED or STATUS_ACCESS_DENIED, or a number"
-	if question := similar.Question(text, names); question != "" {
+	if question := similar.Question(text, ErrorNames()); question != "" {
 		want = "unknown; " + question
 	}
 	return nil, fmt.Errorf("error %q: %s: %w", text, want, hosterr.ErrInvalid)
+}
+
+// ErrorNames returns the names that an error of a fault may have.
+func ErrorNames() (names []string) {
+	for name := range namedErrors() {
+		names = append(names, name)
+	}
+	return names
 }
 
 // namedErrors returns the Win32 errors, NTSTATUS values and iSCSI statuses that have names.

@@ -160,20 +160,22 @@ func All() []Operation {
 			func(_ *World, out *volume.IsVolumeFormattedResponse) bool { return out.Formatted })},
 		{"volume FormatVolume", Formatter, does(volumes, volume.Service.FormatVolume,
 			func(w *World) *volume.FormatVolumeRequest { return &volume.FormatVolumeRequest{VolumeID: w.id} }, nil)},
-		{"filesystem Mkdir", Nothing, does(files, filesystem.Service.Mkdir, func(w *World) *filesystem.MkdirRequest { return &filesystem.MkdirRequest{Path: w.dir + `\a\b`} }, nil)},
+		{"filesystem Mkdir", Nothing, does(files, filesystem.Service.Mkdir, func(w *World) *filesystem.MkdirRequest {
+			return &filesystem.MkdirRequest{Path: w.dir + `\a\globalmount`}
+		}, nil)},
 		{"filesystem PathExists", Nothing, does(files, filesystem.Service.PathExists, func(w *World) *filesystem.PathExistsRequest {
-			return &filesystem.PathExistsRequest{Path: w.dir + `\a\b`}
+			return &filesystem.PathExistsRequest{Path: w.dir + `\a\globalmount`}
 		},
 			func(_ *World, out *filesystem.PathExistsResponse) bool { return out.Exists })},
 		{"filesystem PathValid", Nothing, does(files, filesystem.Service.PathValid, func(w *World) *filesystem.PathValidRequest { return &filesystem.PathValidRequest{Path: w.dir + `\a`} },
 			func(_ *World, out *filesystem.PathValidResponse) bool { return out.Valid })},
 		{"volume MountVolume", Mounts, does(volumes, volume.Service.MountVolume,
 			func(w *World) *volume.MountVolumeRequest {
-				return &volume.MountVolumeRequest{VolumeID: w.id, TargetPath: w.dir + `\a\b`}
+				return &volume.MountVolumeRequest{VolumeID: w.id, TargetPath: w.dir + `\a\globalmount`}
 			}, nil)},
 		{"volume GetVolumeIDFromTargetPath", Mounts, does(volumes, volume.Service.GetVolumeIDFromTargetPath,
 			func(w *World) *volume.GetVolumeIDFromTargetPathRequest {
-				return &volume.GetVolumeIDFromTargetPathRequest{TargetPath: w.dir + `\a\b`}
+				return &volume.GetVolumeIDFromTargetPathRequest{TargetPath: w.dir + `\a\globalmount`}
 			},
 			func(w *World, out *volume.GetVolumeIDFromTargetPathResponse) bool { return out.VolumeID == w.id })},
 		{"volume GetClosestVolumeIDFromTargetPath", Nothing, does(volumes, volume.Service.GetClosestVolumeIDFromTargetPath,
@@ -196,7 +198,7 @@ func All() []Operation {
 			func(w *World) *volume.WriteVolumeCacheRequest { return &volume.WriteVolumeCacheRequest{VolumeID: w.id} }, nil)},
 		{"filesystem CreateSymlink", Reparse, does(files, filesystem.Service.CreateSymlink,
 			func(w *World) *filesystem.CreateSymlinkRequest {
-				return &filesystem.CreateSymlinkRequest{SourcePath: w.dir + `\a\b`, TargetPath: w.dir + `\link`}
+				return &filesystem.CreateSymlinkRequest{SourcePath: w.dir + `\a\globalmount`, TargetPath: w.dir + `\link`}
 			}, nil)},
 		{"filesystem IsSymlink, of a link", Reparse, does(files, filesystem.Service.IsSymlink, func(w *World) *filesystem.IsSymlinkRequest {
 			return &filesystem.IsSymlinkRequest{Path: w.dir + `\link`}
@@ -206,7 +208,7 @@ func All() []Operation {
 			func(_ *World, out *filesystem.IsSymlinkResponse) bool { return !out.IsSymlink })},
 		{"volume UnmountVolume", Mounts, does(volumes, volume.Service.UnmountVolume,
 			func(w *World) *volume.UnmountVolumeRequest {
-				return &volume.UnmountVolumeRequest{VolumeID: w.id, TargetPath: w.dir + `\a\b`}
+				return &volume.UnmountVolumeRequest{VolumeID: w.id, TargetPath: w.dir + `\a\globalmount`}
 			}, nil)},
 		{"filesystem RmdirContents", Nothing, does(files, filesystem.Service.RmdirContents, func(w *World) *filesystem.RmdirContentsRequest {
 			return &filesystem.RmdirContentsRequest{Path: w.dir + `\a`}
