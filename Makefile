@@ -95,7 +95,8 @@ release: build-windows ## dist/: zips, image, chart, bills of materials, license
 	cd hack/release && GOWORK=off $(GO) run . -version '$(VERSION)' -time '$(shell git log -1 --format=%ct)' -bin '$(CURDIR)/bin' -source '$(CURDIR)' -out '$(CURDIR)/dist' -base '$(if $(BASE),$(abspath $(BASE)))' -key '$(if $(KEY),$(abspath $(KEY)))'
 
 .PHONY: lab
-lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine
+lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine, and bin/csi-proxyctl
+	$(BUILD) -o bin/ ./cmd/csi-proxyctl
 	cd lab && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -o ../bin/ ./csi-proxy-lab
 	cd lab && GOWORK=off CGO_ENABLED=0 GOOS=windows GOARCH=amd64 $(GO) build -trimpath -o ../bin/ ./relay/csi-proxy-relay
 

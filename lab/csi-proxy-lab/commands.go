@@ -118,11 +118,16 @@ func runDriver(ctx context.Context, o *options) error {
 		return err
 	}
 	start := time.Now()
-	if _, err := ask(ctx, "run", request{Exe: exe, Args: o.args[1:], Env: append(s.Env, o.env...)}); err != nil {
+	out, err := ask(ctx, "run", request{Exe: exe, Args: o.args[1:], Env: append(s.Env, o.env...)})
+	if err != nil {
 		return err
 	}
 	if s, err = current(ctx, o); err != nil {
 		return err
+	}
+	if s.Endpoint == "" {
+		fmt.Fprintf(o.stdout, "%s%s ended, after %.1f s.\n", out, filepath.Base(exe), time.Since(start).Seconds())
+		return nil
 	}
 	fmt.Fprintf(o.stdout, "%s serves CSI on %s, after %.1f s.\n", filepath.Base(exe), s.Endpoint, time.Since(start).Seconds())
 	return nil

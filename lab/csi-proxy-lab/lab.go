@@ -171,12 +171,16 @@ func (r *running) handler() http.Handler {
 		return json.NewEncoder(w).Encode(r.state)
 	})
 	handle("cloud", func(_ context.Context, _ io.Writer, name []byte) error { return r.setCloud(string(name)) })
-	handle("run", func(ctx context.Context, _ io.Writer, in []byte) error {
+	handle("run", func(ctx context.Context, w io.Writer, in []byte) error {
 		var q request
 		if err := json.Unmarshal(in, &q); err != nil {
 			return err
 		}
-		return r.lab.RunWith(ctx, winlab.Driver{Exe: q.Exe, Args: q.Args, Env: q.Env})
+		err := r.lab.RunWith(ctx, winlab.Driver{Exe: q.Exe, Args: q.Args, Env: q.Env})
+		if errors.Is(err, winlab.ErrEnded) {
+			_, err = io.WriteString(w, r.lab.Output())
+		}
+		return err
 	})
 	handle("logs", func(_ context.Context, w io.Writer, _ []byte) error {
 		_, err := io.WriteString(w, r.lab.Output())

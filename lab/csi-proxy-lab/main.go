@@ -84,7 +84,7 @@ func commands() []command {
 			f.StringVar(&o.node, "node", "", "YAML `file` that describes the node, as for -node-config of csi-proxy-sim")
 			f.StringVar(&o.relay, "relay", "", "`path` of csi-proxy-relay.exe; default: beside this program, else it is built with go")
 		}, up},
-		{"run", "DRIVER.exe [ARGUMENT...]", "run a driver, in place of the one that runs; ENDPOINT and ADDRESS in an argument stand for where it must listen", func(f *flag.FlagSet, o *options) {
+		{"run", "DRIVER.exe [ARGUMENT...]", "run a driver, or any program such as a test, in place of the one that runs; ENDPOINT and ADDRESS in an argument stand for where it must listen", func(f *flag.FlagSet, o *options) {
 			cloudFlag(f, o)
 			f.Var(&o.env, "env", "`NAME=value` of the driver's environment; can be given several times")
 		}, runDriver},

@@ -267,6 +267,13 @@ func TestNodeToProgram(t *testing.T) {
 		`isdir|`+target, "true", `mode|`+target, "L", `isdir|`+staging, "true", `mode|`+staging, "?", `readlink|`+target, staging, `readlink|`+strings.ToUpper(target), staging, `readlink|`+staging, `\\?\Volume{`,
 		`write|`+target+`\data|content`, "ok", `list|`+staging, "[data]")
 
+	// In each form of a path that drivers pass.
+	slashes := strings.ReplaceAll(target, `\`, "/")
+	for _, form := range []string{slashes, slashes[2:], target[2:], `\\?\` + target, strings.ReplaceAll(slashes, "/pods/", "//pods/./")} {
+		e.program(`readlink|`+form, staging, `mode|`+form, "L", `isdir|`+form, "true")
+	}
+	e.program(`readlink|`+strings.ReplaceAll(staging, `\`, "/"), `\\?\Volume{`, `mode|`+strings.ReplaceAll(staging, `\`, "/"), "?")
+
 	if err := n.GrowDisk(info.Number, 2<<30); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 // Package shim makes os.Readlink, os.Lstat and os.Remove of Go programs work for links under Wine
 // 10, which has no reparse points. Its DLL takes the place of bcryptprimitives.dll, which
-// each Go program loads, and answers for the links that package mirror shows.
+// each Go program loads, and answers for the links that package mirror shows. It also makes
+// Unix sockets on which programs listen: [Socket] reads where.
 //
 // Other functions do not see links. In particular, os.RemoveAll of a directory with a link
 // in it may remove the content of what the link leads to.
@@ -15,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/lab/session"
@@ -51,7 +53,7 @@ func Install(ctx context.Context, s *session.Session) error {
 	if err := os.WriteFile(c, source, 0o600); err != nil {
 		return err
 	}
-	if out, err := exec.CommandContext(ctx, compiler, "-Os", "-Wall", "-Wextra", "-Werror", "-Wno-cast-function-type", "-shared", "-o", dll, c, "-ladvapi32").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, compiler, "-Os", "-Wall", "-Wextra", "-Werror", "-Wno-cast-function-type", "-shared", "-o", dll, c, "-ladvapi32", "-lws2_32").CombinedOutput(); err != nil {
 		return fmt.Errorf("compile the shim: %w\n%s", err, out)
 	}
 	b, err := os.ReadFile(dll)
@@ -67,6 +69,17 @@ func Install(ctx context.Context, s *session.Session) error {
 		return err
 	}
 	return os.MkdirAll(s.OnLinux(Dir), 0o755)
+}
+
+// Socket returns the address of the program that listens on a Unix socket, and what its file
+// has. Both are empty if none has listened there. A program that was killed leaves the file.
+func Socket(s *session.Session, path string) (address, text string) {
+	b, err := os.ReadFile(s.OnLinux(path))
+	port, _, ok := strings.Cut(string(b), " ")
+	if err != nil || !ok || !strings.HasSuffix(string(b), "\n") {
+		return "", ""
+	}
+	return "127.0.0.1:" + port, string(b)
 }
 
 // SetLink makes os.Readlink return target, the name in a reparse point, for a path.

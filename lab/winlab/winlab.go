@@ -24,6 +24,7 @@
 package winlab
 
 import (
+	"cmp"
 	"context"
 	"debug/pe"
 	"errors"
@@ -34,6 +35,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -92,11 +94,13 @@ type Lab struct {
 	relay   *relay.Relay
 	mirror  *mirror.Mirror
 	links   bool
+	exe     string // csi-proxy-relay.exe
 
 	mu       sync.Mutex // not held while a driver starts or ends
 	driver   Driver
 	endpoint string // empty until the driver accepts connections
 	process  *session.Process
+	reverse  *session.Process // passes connections to the pipe of the driver, if it has one
 }
 
 // TB is the part of *testing.T that [Start] and [New] need.
@@ -109,8 +113,9 @@ type TB interface {
 
 // Start runs a driver until the test ends, and returns when it accepts connections. The
 // driver gets the argument --endpoint=tcp://<address>, unless an argument has the text
-// ENDPOINT or ADDRESS, which stand for tcp://<address> and <address>: Wine has no unix
-// sockets. The test is skipped on a machine without Wine.
+// ENDPOINT or ADDRESS, which stand for tcp://<address> and <address>, or an argument or a
+// variable of the environment ends with an endpoint such as unix://C:\csi\csi.sock or
+// npipe:////./pipe/csi. The test is skipped on a machine without Wine.
 func Start(t TB, n *simnode.Node, exe string, args ...string) *Lab {
 	t.Helper()
 	l := New(t, n)
@@ -177,14 +182,14 @@ func Open(ctx context.Context, n *simnode.Node, config Config) (_ *Lab, err erro
 	if l.Proxy, err = serve.Open(n, config.Serve); err != nil {
 		return nil, err
 	}
-	exe := config.Relay
-	if exe == "" {
-		exe = filepath.Join(l.dir, "csi-proxy-relay.exe")
-		if err := relay.Build(ctx, exe); err != nil {
+	l.exe = config.Relay
+	if l.exe == "" {
+		l.exe = filepath.Join(l.dir, "csi-proxy-relay.exe")
+		if err := relay.Build(ctx, l.exe); err != nil {
 			return nil, err
 		}
 	}
-	l.relay, err = relay.Start(ctx, l.session, exe, l.Proxy.Dir())
+	l.relay, err = relay.Start(ctx, l.session, l.exe, l.Proxy.Dir())
 	return l, err
 }
 
@@ -216,6 +221,10 @@ type Driver struct {
 	Args []string
 	Env  []string // in addition to [Config.Env]
 }
+
+// ErrEnded is the error for a program that ends with exit code 0 before it accepts
+// connections, as a test does.
+var ErrEnded = errors.New("ended")
 
 // Run runs a driver as [Start] does, in place of the one that runs.
 func (l *Lab) Run(ctx context.Context, exe string, args ...string) error {
@@ -264,11 +273,11 @@ func (l *Lab) run(ctx context.Context, d Driver) error {
 		return err
 	}
 	defer release()
-	p, err := l.start(ctx, d, address)
+	p, where, err := l.start(ctx, d, address)
 	if err != nil {
 		return err
 	}
-	if err := wait(ctx, d.Exe, p, address); err != nil {
+	if address, err = wait(ctx, d.Exe, p, where); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -280,59 +289,106 @@ func (l *Lab) run(ctx context.Context, d Driver) error {
 	return nil
 }
 
-// start starts a driver, which is to listen on the address, in place of the one that runs.
-func (l *Lab) start(ctx context.Context, d Driver, address string) (*session.Process, error) {
+// Endpoints of a driver that it has as it ships.
+var (
+	ofSocket = regexp.MustCompile(`(?:^|=)unix:(?://)?/?([A-Za-z]:)?([/\\][^\s]+)$`)
+	ofPipe   = regexp.MustCompile(`(?:^|=)npipe:[/\\.]*pipe[/\\]+([^/\\\s]+)$`)
+)
+
+// start starts a driver, in place of the one that runs. It is to listen on the address,
+// unless an argument or a variable has a Unix socket or a pipe. where returns the address at
+// which it can be reached, once it listens.
+func (l *Lab) start(ctx context.Context, d Driver, address string) (p *session.Process, where func() string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("run %s: %w", d.Exe, err)
+		return nil, nil, fmt.Errorf("run %s: %w", d.Exe, err)
 	}
 	if l.process != nil {
 		l.process.Kill()
 	}
+	l.endReverse()
 	l.driver, l.endpoint = d, ""
+	where = func() string { return address }
+	env := slices.Concat(l.config.Env, d.Env)
 	var args []string
-	placed := false
+	// A test of Go has no such flag.
+	placed := strings.HasSuffix(d.Exe, ".test.exe")
 	for _, arg := range d.Args {
 		placed = placed || strings.Contains(arg, "ENDPOINT") || strings.Contains(arg, "ADDRESS")
 		args = append(args, strings.NewReplacer("ENDPOINT", "tcp://"+address, "ADDRESS", address).Replace(arg))
 	}
+	var pipe string
+	for _, text := range slices.Concat(d.Args, env) {
+		if found := ofPipe.FindStringSubmatch(text); found != nil {
+			placed, pipe = true, `\\.\pipe\`+found[1]
+		}
+		if found := ofSocket.FindStringSubmatch(text); found != nil {
+			if placed = true; !l.links {
+				return nil, nil, fmt.Errorf("run %s: a Unix socket such as %s: %w", d.Exe, text, shim.ErrNoCompiler)
+			}
+			path := cmp.Or(found[1], "C:") + strings.ReplaceAll(found[2], "/", `\`)
+			// Pods have this directory from a volume.
+			if err := os.MkdirAll(l.session.OnLinux(path[:strings.LastIndex(path, `\`)]), 0o755); err != nil {
+				return nil, nil, fmt.Errorf("run %s: %w", d.Exe, err)
+			}
+			_, before := shim.Socket(l.session, path)
+			where = func() string {
+				if at, now := shim.Socket(l.session, path); now != before {
+					return at
+				}
+				return ""
+			}
+		}
+	}
 	if !placed {
 		args = append(args, "--endpoint=tcp://"+address)
 	}
-	env := slices.Concat(l.config.Env, d.Env)
 	if l.links {
 		env = append(env, shim.Env)
 	}
-	p, err := l.session.Start(session.Program{Path: d.Exe, Args: args, Env: env, Log: l.config.Log})
-	if err != nil {
-		return nil, err
+	if l.process, err = l.session.Start(session.Program{Path: d.Exe, Args: args, Env: env, Log: l.config.Log}); err != nil {
+		return nil, nil, err
 	}
-	l.process = p
-	return p, nil
+	if pipe != "" {
+		if l.reverse, err = l.session.Start(session.Program{Path: l.exe, Args: []string{"-dial", pipe, address}, Log: l.config.Log}); err != nil {
+			l.process.Kill()
+			return nil, nil, err
+		}
+	}
+	return l.process, where, nil
 }
 
-// wait waits until a driver listens. If it does not, it is killed.
-func wait(ctx context.Context, exe string, p *session.Process, address string) error {
+func (l *Lab) endReverse() {
+	if l.reverse != nil {
+		l.reverse.Kill()
+		l.reverse = nil
+	}
+}
+
+// wait waits until a driver listens, and returns the address. If it does not, it is killed.
+func wait(ctx context.Context, exe string, p *session.Process, where func() string) (address string, err error) {
 	limit := time.After(listening)
 	dialer := net.Dialer{Timeout: time.Second}
 	for {
-		c, err := dialer.DialContext(ctx, "tcp", address)
-		if err == nil {
-			return c.Close()
+		if address = where(); address != "" {
+			c, err := dialer.DialContext(ctx, "tcp", address)
+			if err == nil {
+				return address, c.Close()
+			}
 		}
 		select {
 		case <-p.Ended():
 			if err := p.Wait(ctx); err != nil {
-				return err
+				return "", err
 			}
-			return fmt.Errorf("%s ended; its output:\n%s", exe, p.Output())
+			return "", fmt.Errorf("%s %w; its output:\n%s", exe, ErrEnded, p.Output())
 		case <-ctx.Done():
 			p.Kill()
-			return fmt.Errorf("run %s: it was killed before it listened on %s: %w", exe, address, ctx.Err())
+			return "", fmt.Errorf("run %s: it was killed before it listened on %s: %w", exe, cmp.Or(address, "its socket"), ctx.Err())
 		case <-limit:
 			p.Kill()
-			return fmt.Errorf("run %s: it does not listen on %s after %v, and was killed; give it an argument with ENDPOINT or ADDRESS; its output:\n%s", exe, address, listening, p.Output())
+			return "", fmt.Errorf("run %s: it does not listen on %s after %v, and was killed; give it an argument with ENDPOINT or ADDRESS; its output:\n%s", exe, cmp.Or(address, "its socket"), listening, p.Output())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -398,6 +454,11 @@ func (l *Lab) end(how func(*session.Process)) {
 	l.mu.Unlock()
 	if p != nil {
 		how(p)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.process == p {
+		l.endReverse()
 	}
 }
 

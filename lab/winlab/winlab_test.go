@@ -4,7 +4,10 @@ import (
 	"context"
 	"debug/pe"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -182,6 +185,50 @@ func TestRun(t *testing.T) {
 		if time.Since(start) > limit {
 			t.Fatalf("the driver has not found the versions that are served: %q", lab.Output())
 		}
+	}
+}
+
+// A driver serves on the endpoints that it ships with.
+func TestEndpoints(t *testing.T) {
+	lab := winlab.New(t, simnode.New(t), func(c *winlab.Config) { c.Plain = true })
+	if _, err := exec.LookPath("x86_64-w64-mingw32-gcc"); err != nil {
+		t.Skip("Unix sockets need the shim, which needs x86_64-w64-mingw32-gcc")
+	}
+	exe, pipes := exampledriver.Build(t), filepath.Join(t.TempDir(), "pipe.exe")
+	build := exec.Command("go", "build", "-o", pipes, "./testdata/pipe")
+	build.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	node := func(name string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		info, err := connect(t, lab).node.NodeGetInfo(ctx, &csi.NodeGetInfoRequest{})
+		if err != nil || info.GetNodeId() != name {
+			t.Errorf("NodeGetInfo = %v, %v, want %q", info, err, name)
+		}
+	}
+	for i, endpoint := range []string{`unix://C:\csi\csi.sock`, `unix:///csi/csi.sock`, `unix:///C:/var/lib/kubelet/plugins/a/csi.sock`} {
+		name := fmt.Sprintf("node-%d", i)
+		if err := lab.Run(t.Context(), exe, "-endpoint="+endpoint, "-node-id="+name); err != nil {
+			t.Fatalf("%s: %v", endpoint, err)
+		}
+		node(name)
+	}
+	// The socket that a driver left when it was killed.
+	lab.Kill()
+	if err := lab.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	node("node-2")
+	if err := lab.RunWith(t.Context(), winlab.Driver{Exe: pipes, Args: []string{"node-3"}, Env: []string{`CSI_ENDPOINT=npipe:////./pipe/csi`}}); err != nil {
+		t.Fatal(err)
+	}
+	node("node-3")
+	// A program that ends, such as a test.
+	if err := lab.Run(t.Context(), exe, "-h"); !errors.Is(err, winlab.ErrEnded) {
+		t.Errorf("a program that ends: %v, want ErrEnded", err)
 	}
 }
 

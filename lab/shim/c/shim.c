@@ -10,7 +10,12 @@
  *   from it, and GetFileInformationByHandle(Ex), which os.Lstat calls, describe a link;
  * - RemoveDirectoryW, which is what os.Remove calls, removes it, and waits until the mirror
  *   has removed the link.
+ *
+ * Wine 10 has no Unix sockets either. GetProcAddress, by which Go finds functions, returns
+ * others for those that make such a socket: it is one of TCP on the loopback address, and the
+ * file at its path has the port.
  */
+#include <winsock2.h>
 #include <windows.h>
 #include <winioctl.h>
 
@@ -176,6 +181,147 @@ static BOOL WINAPI our_removedir(LPCWSTR name)
 	return TRUE;
 }
 
+/* A listening Unix socket. The first bytes are those of struct sockaddr_un. */
+#define UNIX_PATH 108
+struct listener {
+	SOCKET socket;
+	HANDLE file;
+	USHORT port; /* in the order of the network */
+	struct {
+		USHORT family;
+		char path[UNIX_PATH];
+	} address;
+};
+static struct listener listeners[8];
+
+static struct listener *listener_of(SOCKET s)
+{
+	for (unsigned i = 0; i < sizeof listeners / sizeof *listeners; i++)
+		if (listeners[i].port && listeners[i].socket == s)
+			return listeners + i;
+	return NULL;
+}
+
+static SOCKET WSAAPI our_socket(int family, int type, int protocol, LPWSAPROTOCOL_INFOW info_of, GROUP group, DWORD flags)
+{
+	return WSASocketW(family == AF_UNIX ? AF_INET : family, type, protocol, info_of, group, flags);
+}
+
+static int fail(int error)
+{
+	WSASetLastError(error);
+	return SOCKET_ERROR;
+}
+
+static int WSAAPI our_bind(SOCKET s, const struct sockaddr *address, int size)
+{
+	struct listener l = {.socket = s};
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int at_size = sizeof at, i = 0, n = size - (int)offsetof(struct sockaddr, sa_data);
+	WCHAR path[UNIX_PATH + 1];
+	if (address->sa_family != AF_UNIX)
+		return bind(s, address, size);
+	if (n <= 0 || n > UNIX_PATH)
+		return fail(WSAEINVAL);
+	l.address.family = AF_UNIX;
+	CopyMemory(l.address.path, address->sa_data, n);
+	l.address.path[UNIX_PATH - 1] = 0;
+	if (!MultiByteToWideChar(CP_UTF8, 0, l.address.path, -1, path, UNIX_PATH + 1))
+		return fail(WSAEINVAL);
+	while (i < 8 && listeners[i].port)
+		i++;
+	if (i == 8)
+		return fail(WSAENOBUFS);
+	l.file = CreateFileW(path, GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, CREATE_NEW, 0, NULL);
+	if (l.file == INVALID_HANDLE_VALUE)
+		return fail(GetLastError() == ERROR_FILE_EXISTS ? WSAEADDRINUSE : WSAEINVAL);
+	if (bind(s, (struct sockaddr *)&at, sizeof at) || getsockname(s, (struct sockaddr *)&at, &at_size)) {
+		i = WSAGetLastError();
+		CloseHandle(l.file);
+		DeleteFileW(path);
+		return fail(i);
+	}
+	l.port = at.sin_port;
+	listeners[i] = l;
+	return 0;
+}
+
+/* our_listen writes the port, and a number that another start of the program does not write. */
+static int WSAAPI our_listen(SOCKET s, int backlog)
+{
+	struct listener *l = listener_of(s);
+	char text[64];
+	DWORD n;
+	if (listen(s, backlog))
+		return SOCKET_ERROR;
+	if (l && l->file) {
+		n = wsprintfA(text, "%u %u.%u\n", ntohs(l->port), GetCurrentProcessId(), GetTickCount());
+		WriteFile(l->file, text, n, &n, NULL);
+		CloseHandle(l->file);
+		l->file = NULL;
+	}
+	return 0;
+}
+
+static int WSAAPI our_getsockname(SOCKET s, struct sockaddr *address, int *size)
+{
+	struct listener *l = listener_of(s);
+	if (!l)
+		return getsockname(s, address, size);
+	if (*size < (int)sizeof l->address)
+		return fail(WSAEFAULT);
+	CopyMemory(address, &l->address, sizeof l->address);
+	*size = sizeof l->address;
+	return 0;
+}
+
+static int WSAAPI our_closesocket(SOCKET s)
+{
+	struct listener *l = listener_of(s);
+	if (l && l->file)
+		CloseHandle(l->file);
+	if (l)
+		ZeroMemory(l, sizeof *l);
+	return closesocket(s);
+}
+
+static FARPROC(WINAPI *getproc)(HMODULE, LPCSTR);
+
+/* our_accepted makes the addresses of a connection to such a socket empty ones of a Unix socket. */
+static void WSAAPI our_accepted(PVOID buffer, DWORD data, DWORD local_size, DWORD remote_size, struct sockaddr **local, int *local_got, struct sockaddr **remote, int *remote_got)
+{
+	HMODULE dll = GetModuleHandleW(L"mswsock.dll");
+	void(WSAAPI * original)(PVOID, DWORD, DWORD, DWORD, struct sockaddr **, int *, struct sockaddr **, int *) = (void *)getproc(dll, "GetAcceptExSockaddrs");
+	original(buffer, data, local_size, remote_size, local, local_got, remote, remote_got);
+	for (unsigned i = 0; i < sizeof listeners / sizeof *listeners; i++)
+		if (listeners[i].port && (*local)->sa_family == AF_INET && ((struct sockaddr_in *)*local)->sin_port == listeners[i].port) {
+			ZeroMemory(*local, sizeof **local);
+			ZeroMemory(*remote, sizeof **remote);
+			(*local)->sa_family = (*remote)->sa_family = AF_UNIX;
+			return;
+		}
+}
+
+static FARPROC WINAPI our_getproc(HMODULE dll, LPCSTR name)
+{
+	static const struct {
+		const char *name;
+		void *ours;
+	} ours[] = {
+		{"WSASocketW", (void *)our_socket},
+		{"bind", (void *)our_bind},
+		{"listen", (void *)our_listen},
+		{"getsockname", (void *)our_getsockname},
+		{"closesocket", (void *)our_closesocket},
+		{"GetAcceptExSockaddrs", (void *)our_accepted},
+	};
+	FARPROC found = getproc(dll, name);
+	for (unsigned i = 0; found && (ULONG_PTR)name >> 16 && i < sizeof ours / sizeof *ours; i++)
+		if (!lstrcmpA(name, ours[i].name))
+			return (FARPROC)ours[i].ours;
+	return found;
+}
+
 static void replace(const char *name, void *ours, void *original)
 {
 	/* movabs rax, ours; jmp rax */
@@ -190,12 +336,73 @@ static void replace(const char *name, void *ours, void *original)
 	FlushInstructionCache(GetCurrentProcess(), from, sizeof jump);
 }
 
+/* Wine takes /var/lib/kubelet for a path of Linux, and Windows for one of the current drive.
+ * All functions for files come to these three, which kernelbase.dll imports. */
+struct unicode {
+	USHORT length, maximum;
+	PWSTR buffer;
+};
+static LONG(WINAPI *to_nt)(PCWSTR, struct unicode *, PWSTR *, void *);
+static BOOLEAN(WINAPI *to_nt_too)(PCWSTR, struct unicode *, PWSTR *, void *);
+static ULONG(WINAPI *full)(PCWSTR, ULONG, PWSTR, PWSTR *);
+
+static PCWSTR backslashes(PCWSTR name, WCHAR *copy, int size)
+{
+	int i = 0;
+	if (!name || name[0] != '/' || name[1] == '/')
+		return name;
+	for (; i < size - 1 && name[i]; i++)
+		copy[i] = name[i] == '/' ? '\\' : name[i];
+	copy[i] = 0;
+	return name[i] ? name : copy;
+}
+
+static LONG WINAPI our_to_nt(PCWSTR name, struct unicode *to, PWSTR *part, void *reserved)
+{
+	WCHAR copy[1024];
+	return to_nt(backslashes(name, copy, 1024), to, part, reserved);
+}
+
+static BOOLEAN WINAPI our_to_nt_too(PCWSTR name, struct unicode *to, PWSTR *part, void *reserved)
+{
+	WCHAR copy[1024];
+	return to_nt_too(backslashes(name, copy, 1024), to, part, reserved);
+}
+
+static ULONG WINAPI our_full(PCWSTR name, ULONG size, PWSTR to, PWSTR *part)
+{
+	WCHAR copy[1024];
+	return full(backslashes(name, copy, 1024), size, to, part);
+}
+
+/* import makes a DLL call ours in place of a function that it imports from ntdll.dll. */
+static void *import(HMODULE dll, const char *name, void *ours)
+{
+	BYTE *base = (BYTE *)dll;
+	IMAGE_NT_HEADERS *headers = (IMAGE_NT_HEADERS *)(base + ((IMAGE_DOS_HEADER *)base)->e_lfanew);
+	IMAGE_DATA_DIRECTORY *at = headers->OptionalHeader.DataDirectory + IMAGE_DIRECTORY_ENTRY_IMPORT;
+	IMAGE_IMPORT_DESCRIPTOR *d = (IMAGE_IMPORT_DESCRIPTOR *)(base + at->VirtualAddress);
+	void *original = (void *)GetProcAddress(GetModuleHandleW(L"ntdll.dll"), name);
+	DWORD old;
+	for (; original && at->Size && d->Name; d++)
+		for (void **p = (void **)(base + d->FirstThunk); *p; p++)
+			if (*p == original && VirtualProtect(p, sizeof *p, PAGE_READWRITE, &old)) {
+				*p = ours;
+				VirtualProtect(p, sizeof *p, old, &old);
+				return original;
+			}
+	return NULL;
+}
+
 BOOL WINAPI DllMain(HINSTANCE dll, DWORD reason, LPVOID reserved)
 {
 	HMODULE base = GetModuleHandleW(L"kernelbase.dll");
 	(void)dll, (void)reserved;
 	if (reason != DLL_PROCESS_ATTACH || !base)
 		return TRUE;
+	to_nt = import(base, "RtlDosPathNameToNtPathName_U_WithStatus", (void *)our_to_nt);
+	to_nt_too = import(base, "RtlDosPathNameToNtPathName_U", (void *)our_to_nt_too);
+	full = import(base, "RtlGetFullPathName_U", (void *)our_full);
 	create = (void *)GetProcAddress(base, "CreateFileW");
 	control = (void *)GetProcAddress(base, "DeviceIoControl");
 	removedir = (void *)GetProcAddress(base, "RemoveDirectoryW");
@@ -206,5 +413,7 @@ BOOL WINAPI DllMain(HINSTANCE dll, DWORD reason, LPVOID reserved)
 	replace("GetFileInformationByHandle", (void *)our_info, (void *)info);
 	replace("GetFileInformationByHandleEx", (void *)our_info_ex, (void *)info_ex);
 	replace("RemoveDirectoryW", (void *)our_removedir, (void *)removedir);
+	getproc = (void *)GetProcAddress(base, "GetProcAddress");
+	replace("GetProcAddress", (void *)our_getproc, (void *)getproc);
 	return TRUE;
 }
