@@ -96,7 +96,7 @@ release: build-windows ## dist/: zips, image, chart, bills of materials, license
 
 .PHONY: lab
 lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine, and bin/csi-proxyctl
-	$(BUILD) -o bin/ ./cmd/csi-proxyctl
+	GOWORK= $(BUILD) -o bin/ ./cmd/csi-proxyctl
 	cd lab && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -o ../bin/ ./csi-proxy-lab
 	cd lab && GOWORK=off CGO_ENABLED=0 GOOS=windows GOARCH=amd64 $(GO) build -trimpath -o ../bin/ ./relay/csi-proxy-relay
 

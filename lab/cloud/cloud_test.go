@@ -18,6 +18,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/lab/cloud"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
 const gib = 1 << 30
@@ -272,6 +273,55 @@ func TestDiskOfAVolume(t *testing.T) {
 	if len(state.Disks) != 4 || state.Disks[3].Style != "GPT" || state.Disks[3].Size != 2*gib {
 		t.Errorf("the node has %+v, want the partitioned disk with 2 GiB as its fourth", state.Disks)
 	}
+}
+
+// The node reaches the shares of volumes with the secrets of their cloud.
+func TestShares(t *testing.T) {
+	for name, remote := range map[string]func(v *csi.Volume) string{
+		"smb": func(v *csi.Volume) string { return v.GetVolumeContext()["source"] },
+		"smb-subdir": func(v *csi.Volume) string {
+			return v.GetVolumeContext()["source"] + "/" + v.GetVolumeContext()["subDir"]
+		},
+		"example-smb": func(v *csi.Volume) string {
+			part := strings.Split(v.GetVolumeId(), "#")
+			return "//" + strings.Join(part[1:], "/")
+		},
+		"azurefile": func(v *csi.Volume) string {
+			return "//" + v.GetVolumeContext()["storageAccount"] + ".file.core.windows.net/" + v.GetVolumeContext()["shareName"]
+		},
+	} {
+		n := simnode.New(t, func(c *simnode.Config) { c.SMBServers = cloud.SMBServers() })
+		preset := named(t, name)
+		v := create(t, cloud.New(n, preset), "a")
+		if again := create(t, cloud.New(n, preset), "a"); again.GetVolumeId() != v.GetVolumeId() {
+			t.Errorf("%s: CreateVolume returns %q and then %q", name, v.GetVolumeId(), again.GetVolumeId())
+		}
+		secrets := preset.Secrets()
+		user, password := secrets["username"], secrets["password"]
+		if name == "azurefile" {
+			user, password = `AZURE\`+secrets["azurestorageaccountname"], secrets["azurestorageaccountkey"]
+		}
+		const staging = `C:\var\lib\kubelet\plugins\a`
+		in := &smb.NewSMBGlobalMappingRequest{RemotePath: strings.ReplaceAll(remote(v), "/", `\`), LocalPath: staging, Username: user, Password: password}
+		if _, err := n.SMB().NewSMBGlobalMapping(t.Context(), in); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A disk that is gone from the machine is detached.
+func TestGoneDisk(t *testing.T) {
+	n := seeing(t)
+	c := cloud.New(n, named(t, "ebs"))
+	id := create(t, c, "a").GetVolumeId()
+	publish(t, c, id)
+	if err := n.DetachDisk(3); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: id, NodeId: "n"}); err != nil {
+		t.Errorf("ControllerUnpublishVolume of a disk that is gone: %v", err)
+	}
+	publish(t, c, id)
 }
 
 func TestControllerRefuses(t *testing.T) {

@@ -195,6 +195,8 @@ func TestPage(t *testing.T) {
 		{"story --before 'NodeExpandVolume=bin/csi-proxy-lab proxy kill; bin/csi-proxy-lab proxy start'", "DeleteVolume, again"},
 		{"story --before NodeNoVolume=true", "no step"},
 		{"story --before NodeStageVolume=false", "before NodeStageVolume: false: exit status 1"},
+		{"run bin/csi-driver.exe -endpoint=tcp://ADDRESS -h", "csi-driver.exe ended"},
+		{"run bin/csi-driver.exe -node-id=node-1", "serves CSI"},
 		{"proxy up", "want stop, start, restart or kill"},
 		{"sanity --parameter none", "want NAME=value"},
 		{"sanity --secrets docs/none.txt", "no such file"},

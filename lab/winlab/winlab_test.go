@@ -209,7 +209,7 @@ func TestEndpoints(t *testing.T) {
 			t.Errorf("NodeGetInfo = %v, %v, want %q", info, err, name)
 		}
 	}
-	for i, endpoint := range []string{`unix://C:\csi\csi.sock`, `unix:///csi/csi.sock`, `unix:///C:/var/lib/kubelet/plugins/a/csi.sock`} {
+	for i, endpoint := range []string{`unix://C:\csi\csi.sock`, `unix:///csi/csi.sock`, `unix://C:/var/lib/kubelet/plugins/a/csi.sock`} {
 		name := fmt.Sprintf("node-%d", i)
 		if err := lab.Run(t.Context(), exe, "-endpoint="+endpoint, "-node-id="+name); err != nil {
 			t.Fatalf("%s: %v", endpoint, err)
