@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -337,8 +338,8 @@ func TestOtherVolumeIsKept(t *testing.T) {
 // The disk was detached by force while its volume was mounted, and comes back.
 func TestDiskIsGone(t *testing.T) {
 	for _, w := range ways() {
-		for _, gone := range []string{nodespec.GoneMountPointRemoved, nodespec.GoneMountPointRefused} {
-			x := newWorld(t, w, func(c *simnode.Config) { c.Windows.GoneMountPoint = gone })
+		for _, gone := range []string{behavior.GoneMountPointRemoved, behavior.GoneMountPointRefused} {
+			x := newWorld(t, w, func(c *simnode.Config) { c.World = behavior.World(behavior.Windows{GoneMountPoint: gone}) })
 			info := x.attach()
 			life := x.lives()["disk"]
 			if err := life[0].do(x.soon()); err != nil {
