@@ -24,8 +24,11 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/klog/v2"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter/inprocess"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter/pipes"
+
 	"example.com/csi-driver/driver"
-	"example.com/csi-driver/host"
 )
 
 // version is set when the program is linked.
@@ -65,19 +68,32 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	}
 	defer klog.Flush()
 
-	h, err := connect(ctx, *hostProcess, *wait)
+	n, disconnect, err := connect(ctx, *hostProcess, *wait)
 	if err != nil {
 		klog.ErrorS(err, "Could not reach the node")
 		return 1
 	}
-	defer h.Close()
+	defer disconnect()
+	node, err := mounter.New(n, mounter.Options{Local: mounter.Local{FreeSpace: driver.FreeSpace}})
+	if err != nil {
+		klog.ErrorS(err, "Could not use the node")
+		return 1
+	}
+	can, err := node.Abilities(ctx)
+	if err != nil {
+		klog.ErrorS(err, "Could not reach the node")
+		return 1
+	}
+	for _, lack := range can.Lacks() {
+		klog.InfoS("The node lacks a guarantee", "lack", lack)
+	}
 	l, err := listen(*endpoint)
 	if err != nil {
 		klog.ErrorS(err, "Could not listen", "endpoint", *endpoint)
 		return 1
 	}
-	klog.InfoS("Serving CSI", "driver", *name, "version", version, "endpoint", *endpoint, "address", l.Addr().String(), "hostProcess", *hostProcess, "apis", h.Versions)
-	d := driver.New(driver.Config{Name: *name, Version: version, NodeID: *nodeID, Host: h, Timeout: *timeout, Log: klog.Background()})
+	klog.InfoS("Serving CSI", "driver", *name, "version", version, "endpoint", *endpoint, "address", l.Addr().String(), "hostProcess", *hostProcess, "apis", can.Versions)
+	d := driver.New(driver.Config{Name: *name, Version: version, NodeID: *nodeID, Node: node, Timeout: *timeout, Log: klog.Background()})
 	if err := d.Serve(ctx, l); err != nil {
 		klog.ErrorS(err, "Could not serve")
 		return 1
@@ -101,13 +117,18 @@ func stopDriver(ctx context.Context, endpoint string) error {
 }
 
 // connect reaches the node in one of two ways. It is all that depends on the mode.
-func connect(ctx context.Context, hostProcess bool, wait time.Duration) (*host.Host, error) {
+func connect(ctx context.Context, hostProcess bool, wait time.Duration) (node mounter.Node, disconnect func() error, err error) {
 	if hostProcess {
-		return host.InProcess()
+		node, err = inprocess.Open("")
+		return node, func() error { return nil }, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	return host.Remote(ctx)
+	c, err := pipes.Open(ctx, pipes.Groups())
+	if err != nil {
+		return node, nil, err
+	}
+	return c.Node, c.Close, nil
 }
 
 // listen listens on an endpoint. Windows has unix sockets, too; Wine has not, so tests

@@ -1,7 +1,7 @@
 // Package driver is a CSI driver for Windows nodes. It is an example to copy from:
 // complete, and as small as a complete driver can be.
 //
-// A [Driver] serves the Identity service, the Node service if it has a [host.Host],
+// A [Driver] serves the Identity service, the Node service if it has a [mounter.Mounter],
 // and the Controller service if it has a [Storage]. Three kinds of volumes show the
 // three ways in which storage comes to a Windows node:
 //
@@ -36,7 +36,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 
-	"example.com/csi-driver/host"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
 )
 
 // Name is the name of the driver, as in a StorageClass's provisioner, unless Config.Name is
@@ -52,12 +52,8 @@ type Config struct {
 	Version string
 	NodeID  string
 
-	Host    *host.Host // the node; nil for a driver without the Node service
-	Storage Storage    // the storage system; nil for a driver without the Controller service
-
-	// FreeSpace returns the size and the free bytes of the file system at a path. It
-	// measures SMB shares, which CSI Proxy cannot do. See [FreeSpace].
-	FreeSpace func(path string) (total, free int64, err error)
+	Node    *mounter.Mounter // the node; nil for a driver without the Node service
+	Storage Storage          // the storage system; nil for a driver without the Controller service
 
 	// Timeout limits calls whose caller has no deadline, or a later one.
 	Timeout time.Duration
@@ -88,9 +84,6 @@ func New(config Config) *Driver {
 	if config.Timeout == 0 {
 		config.Timeout = DefaultTimeout
 	}
-	if config.FreeSpace == nil {
-		config.FreeSpace = FreeSpace
-	}
 	return &Driver{config: config, busy: map[string]bool{}}
 }
 
@@ -98,7 +91,7 @@ func New(config Config) *Driver {
 func (d *Driver) Serve(ctx context.Context, l net.Listener) error {
 	s := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
 	csi.RegisterIdentityServer(s, d)
-	if d.config.Host != nil {
+	if d.config.Node != nil {
 		csi.RegisterNodeServer(s, d)
 	}
 	if d.config.Storage != nil {

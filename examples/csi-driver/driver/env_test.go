@@ -22,13 +22,14 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 
 	"example.com/csi-driver/driver"
-	"example.com/csi-driver/host"
 	"example.com/csi-driver/simstorage"
 )
 
@@ -206,7 +207,7 @@ func (e *env) startDriver() error {
 	if exe := os.Getenv(exeVariable); exe != "" {
 		return e.startProgram(exe)
 	}
-	h, err := e.host()
+	node, disconnect, err := e.host()
 	if err != nil {
 		return err
 	}
@@ -214,16 +215,13 @@ func (e *env) startDriver() error {
 	if err != nil {
 		return err
 	}
-	d := driver.New(driver.Config{
-		Version: "test", NodeID: nodeID, Host: h, Storage: e.storage, Log: e.log,
-		FreeSpace: func(string) (total, free int64, err error) { return 1 << 40, 1 << 39, nil },
-	})
+	d := driver.New(driver.Config{Version: "test", NodeID: nodeID, Node: node, Storage: e.storage, Log: e.log})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Serve(ctx, l) }()
 	e.stopDriver = func() error {
 		cancel()
-		return errors.Join(<-ended, h.Close())
+		return errors.Join(<-ended, disconnect())
 	}
 	return nil
 }
@@ -247,18 +245,31 @@ func (e *env) dial(ctx context.Context, _ string) (net.Conn, error) {
 }
 
 // host returns the node as a new process of the driver reaches it.
-func (e *env) host() (*host.Host, error) {
-	switch {
-	case e.proxy != nil:
-		return host.Remote(context.Background(), remote.WithPipePath(e.proxy.PipePath))
-	case !e.setup.inProcess:
-		return host.Remote(context.Background())
+func (e *env) host() (node *mounter.Mounter, disconnect func() error, err error) {
+	open := func(n mounter.Node, close func() error) (*mounter.Mounter, func() error, error) {
+		m, err := mounter.New(n, mounter.Options{
+			Local: mounter.Local{FreeSpace: func(string) (total, free int64, err error) { return 1 << 40, 1 << 39, nil }},
+			Log:   slog.New(slog.DiscardHandler),
+		})
+		return m, close, err
 	}
-	p, err := e.node.NewProcess(rules.Rules{})
+	if e.setup.inProcess {
+		p, err := e.node.NewProcess(rules.Rules{})
+		if err != nil {
+			return nil, nil, err
+		}
+		can := func(context.Context) (mounter.Abilities, error) { return mounter.AllAbilities(), nil }
+		return open(mounter.Node{Disk: p.Disk(), Volume: p.Volume(), Files: p.Filesystem(), SMB: p.SMB(), ISCSI: p.ISCSI(), System: p.System(), Can: can}, func() error { return nil })
+	}
+	var opts []remote.Option
+	if e.proxy != nil {
+		opts = append(opts, remote.WithPipePath(e.proxy.PipePath))
+	}
+	c, err := pipes.Open(context.Background(), pipes.Groups(), opts...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &host.Host{Disk: p.Disk(), Volume: p.Volume(), Filesystem: p.Filesystem(), SMB: p.SMB(), ISCSI: p.ISCSI(), System: p.System()}, nil
+	return open(c.Node, c.Close)
 }
 
 // restart restarts CSI Proxy, or the driver if it works in process.

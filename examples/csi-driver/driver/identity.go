@@ -6,8 +6,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 )
 
 // GetPluginInfo implements [csi.IdentityServer].
@@ -34,9 +32,9 @@ func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 
 // Probe implements [csi.IdentityServer]. The driver is healthy if the node responds.
 func (d *Driver) Probe(ctx context.Context, _ *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	if h := d.config.Host; h != nil {
-		if _, err := h.Disk.ListDiskLocations(ctx, &disk.ListDiskLocationsRequest{}); err != nil {
-			return nil, status.Errorf(codes.FailedPrecondition, "list disks: %v", err)
+	if d.config.Node != nil {
+		if _, err := d.config.Node.Abilities(ctx); err != nil {
+			return nil, status.Error(codes.FailedPrecondition, err.Error())
 		}
 	}
 	return &csi.ProbeResponse{}, nil

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
 )
 
 // NodeGetInfo implements [csi.NodeServer].
@@ -42,7 +42,7 @@ func (d *Driver) NodeStageVolume(ctx context.Context, in *csi.NodeStageVolumeReq
 	if err := capable(v, in.GetVolumeCapability()); err != nil {
 		return nil, err
 	}
-	if err := v.stage(ctx, d, in); err != nil {
+	if err := v.stage(ctx, d.config.Node, in); err != nil {
 		return nil, err
 	}
 	return &csi.NodeStageVolumeResponse{}, nil
@@ -55,7 +55,7 @@ func (d *Driver) NodeUnstageVolume(ctx context.Context, in *csi.NodeUnstageVolum
 		return nil, err
 	}
 	defer unlock()
-	if err := v.unstage(ctx, d, in.GetStagingTargetPath()); err != nil {
+	if err := v.unstage(ctx, d.config.Node, in.GetStagingTargetPath()); err != nil {
 		return nil, err
 	}
 	return &csi.NodeUnstageVolumeResponse{}, nil
@@ -77,26 +77,7 @@ func (d *Driver) NodePublishVolume(ctx context.Context, in *csi.NodePublishVolum
 	if err := capable(v, in.GetVolumeCapability()); err != nil {
 		return nil, err
 	}
-	staged, err := d.isLink(ctx, in.GetStagingTargetPath())
-	if err != nil {
-		return nil, err
-	}
-	if !staged {
-		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is not staged at %q", in.GetVolumeId(), in.GetStagingTargetPath())
-	}
-	published, err := d.isLink(ctx, in.GetTargetPath())
-	if err != nil {
-		return nil, err
-	}
-	if !published {
-		// Windows makes a directory before it makes it a link. A proxy that was killed
-		// in between has left the directory.
-		if err := d.remove(ctx, in.GetTargetPath()); err != nil {
-			return nil, err
-		}
-	}
-	link := &filesystem.CreateSymlinkRequest{SourcePath: in.GetStagingTargetPath(), TargetPath: in.GetTargetPath()}
-	if _, err := d.config.Host.Filesystem.CreateSymlink(ctx, link); err != nil {
+	if err := d.config.Node.Publish(ctx, in.GetStagingTargetPath(), in.GetTargetPath()); err != nil {
 		return nil, err
 	}
 	return &csi.NodePublishVolumeResponse{}, nil
@@ -109,7 +90,7 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context, in *csi.NodeUnpublishV
 		return nil, err
 	}
 	defer unlock()
-	if err := d.remove(ctx, in.GetTargetPath()); err != nil {
+	if err := d.config.Node.Unpublish(ctx, in.GetTargetPath()); err != nil {
 		return nil, err
 	}
 	return &csi.NodeUnpublishVolumeResponse{}, nil
@@ -121,19 +102,15 @@ func (d *Driver) NodeGetVolumeStats(ctx context.Context, in *csi.NodeGetVolumeSt
 		return nil, err
 	}
 	// Two calls for stats do not disturb each other, so this one takes no lock.
-	v, err := parseVolume(in.GetVolumeId())
-	if err != nil {
+	if _, err := parseVolume(in.GetVolumeId()); err != nil {
 		return nil, err
 	}
-	if err := d.isAt(ctx, in.GetVolumeId(), in.GetVolumePath()); err != nil {
-		return nil, err
-	}
-	total, free, err := v.stats(ctx, d, in.GetVolumePath())
+	total, used, available, err := d.config.Node.Stats(ctx, in.GetVolumePath())
 	if err != nil {
-		return nil, err
+		return nil, notAt(in, err)
 	}
 	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{
-		Unit: csi.VolumeUsage_BYTES, Total: total, Available: free, Used: total - free,
+		Unit: csi.VolumeUsage_BYTES, Total: total, Available: available, Used: used,
 	}}}, nil
 }
 
@@ -149,12 +126,14 @@ func (d *Driver) NodeExpandVolume(ctx context.Context, in *csi.NodeExpandVolumeR
 			return nil, status.Error(codes.InvalidArgument, reason)
 		}
 	}
-	if err := d.isAt(ctx, in.GetVolumeId(), in.GetVolumePath()); err != nil {
-		return nil, err
+	size := in.GetCapacityRange().GetRequiredBytes()
+	if v.shared() { // the server decides how much fits into a directory
+		_, _, _, err = d.config.Node.Stats(ctx, in.GetVolumePath())
+	} else {
+		size, err = d.config.Node.Expand(ctx, in.GetVolumePath(), size)
 	}
-	size, err := v.expand(ctx, d, in.GetVolumePath(), in.GetCapacityRange().GetRequiredBytes())
 	if err != nil {
-		return nil, err
+		return nil, notAt(in, err)
 	}
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, nil
 }
@@ -184,41 +163,13 @@ func capable(v volume, c *csi.VolumeCapability) error {
 	return nil
 }
 
-// isAt returns NotFound if there is no volume at a path.
-func (d *Driver) isAt(ctx context.Context, volumeID, path string) error {
-	is, err := d.isLink(ctx, path)
-	if errors.Is(err, hosterr.ErrInvalid) || err == nil && !is {
-		return status.Errorf(codes.NotFound, "volume %q is not at %q", volumeID, path)
-	}
-	return err
-}
-
-// isLink reports whether a path is a link or a mount point whose target exists.
-func (d *Driver) isLink(ctx context.Context, path string) (bool, error) {
-	there, err := d.config.Host.Filesystem.PathExists(ctx, &filesystem.PathExistsRequest{Path: path})
-	if err != nil || !there.Exists {
-		return false, err
-	}
-	link, err := d.config.Host.Filesystem.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: path})
-	if errors.Is(err, hosterr.ErrNotFound) {
-		return false, nil // removed since
-	}
-	if err != nil {
-		return false, err
-	}
-	return link.IsSymlink, nil
-}
-
-// remove removes a link or an empty directory, if it exists. It fails for a directory
-// with content: no call of CSI asks to delete data on a node.
-func (d *Driver) remove(ctx context.Context, path string) error {
-	there, err := d.config.Host.Filesystem.PathExists(ctx, &filesystem.PathExistsRequest{Path: path})
-	if err != nil || !there.Exists {
-		return err
-	}
-	_, err = d.config.Host.Filesystem.Rmdir(ctx, &filesystem.RmdirRequest{Path: path})
-	if errors.Is(err, hosterr.ErrNotFound) {
-		return nil // removed since
+// notAt returns NotFound instead of an error that says that there is no volume at a path.
+func notAt(in interface {
+	GetVolumeId() string
+	GetVolumePath() string
+}, err error) error {
+	if errors.Is(err, mounter.ErrNotMounted) || errors.Is(err, hosterr.ErrInvalid) {
+		return status.Errorf(codes.NotFound, "volume %q is not at %q", in.GetVolumeId(), in.GetVolumePath())
 	}
 	return err
 }

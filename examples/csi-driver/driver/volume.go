@@ -5,22 +5,22 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
 )
 
 // A volume is what a volume ID describes. Its methods work on the node and may be
 // repeated.
 type volume interface {
 	// stage makes the volume available at a path of the node.
-	stage(ctx context.Context, d *Driver, in *csi.NodeStageVolumeRequest) error
+	stage(ctx context.Context, node *mounter.Mounter, in *csi.NodeStageVolumeRequest) error
 	// unstage undoes stage. It succeeds if there is nothing to undo.
-	unstage(ctx context.Context, d *Driver, path string) error
-	// stats returns the size and the free bytes of the volume at a path.
-	stats(ctx context.Context, d *Driver, path string) (total, free int64, err error)
-	// expand makes the volume at a path use all of its storage, of which there must be
-	// at least so many bytes. It returns the new size.
-	expand(ctx context.Context, d *Driver, path string, atLeast int64) (int64, error)
+	unstage(ctx context.Context, node *mounter.Mounter, path string) error
 	// shared reports whether several nodes can write to the volume at the same time.
 	shared() bool
 }
@@ -68,7 +68,7 @@ func parseVolume(id string) (volume, error) {
 		port, errPort := strconv.ParseUint(part[2], 10, 16)
 		lun, errLUN := strconv.ParseUint(part[4], 10, 8)
 		if errPort == nil && errLUN == nil {
-			return iscsiVolume{address: part[1], port: uint32(port), iqn: part[3], lun: uint8(lun)}, nil
+			return iscsiVolume{mounter.Target{Address: part[1], Port: uint32(port), IQN: part[3], LUN: uint32(lun)}}, nil
 		}
 	}
 	return nil, fmt.Errorf("volume ID %q: %w", id, errNoVolume)
@@ -95,4 +95,112 @@ func unsupported(shared bool, c *csi.VolumeCapability) string {
 	default:
 		return fmt.Sprintf("access mode %s is not supported", mode)
 	}
+}
+
+// Keys of the publish context of an attached disk, by which the node finds it: Page83,
+// or SerialNumber, or LUN. Disks on several adapters can have the same LUN, so that
+// one has Adapter, too.
+const (
+	Page83       = "page83"       // the SCSI identifier, as in disk.DiskIDs
+	SerialNumber = "serialNumber" // the serial number, as in disk.DiskIDs
+	LUN          = "lun"          // as in disk.DiskLocation
+	Adapter      = "adapter"      // as in disk.DiskLocation
+)
+
+// arrival is how long a call waits for a disk. If that is too short, the kubelet calls
+// again.
+const arrival = 5 * time.Second
+
+// diskVolume is a volume on an attached disk.
+type diskVolume struct{ name string }
+
+func (diskVolume) shared() bool { return false }
+
+func (diskVolume) stage(ctx context.Context, node *mounter.Mounter, in *csi.NodeStageVolumeRequest) error {
+	id, err := identity(in.GetPublishContext())
+	if err != nil {
+		return err
+	}
+	arriving, cancel := context.WithTimeout(ctx, arrival)
+	defer cancel()
+	disk, err := node.FindDisk(arriving, id)
+	if err != nil {
+		return err
+	}
+	_, err = node.StageDisk(ctx, disk, in.GetStagingTargetPath(), mounter.StageOptions{})
+	return err
+}
+
+func (diskVolume) unstage(ctx context.Context, node *mounter.Mounter, path string) error {
+	return node.UnstageDisk(ctx, path, mounter.UnstageOptions{})
+}
+
+// identity returns what a publish context says about the disk.
+func identity(publish map[string]string) (mounter.Identity, error) {
+	id := mounter.Identity{Page83: publish[Page83], SerialNumber: publish[SerialNumber]}
+	for key, to := range map[string]**uint32{LUN: &id.LUN, Adapter: &id.Adapter} {
+		if text := publish[key]; text != "" {
+			n, err := strconv.ParseUint(text, 10, 32)
+			if err != nil {
+				return id, status.Errorf(codes.InvalidArgument, "%s %q of the publish context is no number", key, text)
+			}
+			*to = new(uint32)
+			**to = uint32(n)
+		}
+	}
+	return id, nil
+}
+
+// Keys of the node stage secrets of an SMB volume.
+const (
+	Username = "username" // a name, or DOMAIN\name
+	Password = "password"
+)
+
+// smbVolume is a volume in a directory of a share.
+type smbVolume struct{ share, directory string }
+
+func (smbVolume) shared() bool { return true }
+
+func (v smbVolume) remotePath() string { return v.share + `\` + v.directory }
+
+func (v smbVolume) stage(ctx context.Context, node *mounter.Mounter, in *csi.NodeStageVolumeRequest) error {
+	share := mounter.Share{Remote: v.remotePath(), User: in.GetSecrets()[Username], Password: mounter.Secret(in.GetSecrets()[Password])}
+	return node.StageShare(ctx, share, in.GetStagingTargetPath())
+}
+
+func (v smbVolume) unstage(ctx context.Context, node *mounter.Mounter, path string) error {
+	return node.UnstageShare(ctx, path, v.remotePath())
+}
+
+// Keys of the node stage secrets of an iSCSI volume. Without them the login has no
+// authentication.
+const (
+	CHAPUser   = "chapUser"
+	CHAPSecret = "chapSecret"
+)
+
+// iscsiVolume is a volume on a LUN of a target. Each target has one volume: unstage
+// ends the session of the whole target.
+type iscsiVolume struct{ target mounter.Target }
+
+func (iscsiVolume) shared() bool { return false }
+
+func (v iscsiVolume) stage(ctx context.Context, node *mounter.Mounter, in *csi.NodeStageVolumeRequest) error {
+	v.target.User, v.target.Secret = in.GetSecrets()[CHAPUser], mounter.Secret(in.GetSecrets()[CHAPSecret])
+	arriving, cancel := context.WithTimeout(ctx, 4*arrival) // Windows has 10 s for the disks of a new session
+	defer cancel()
+	disk, err := node.Login(arriving, v.target)
+	if err != nil {
+		return err
+	}
+	_, err = node.StageDisk(ctx, disk, in.GetStagingTargetPath(), mounter.StageOptions{})
+	return err
+}
+
+func (v iscsiVolume) unstage(ctx context.Context, node *mounter.Mounter, path string) error {
+	if err := node.UnstageDisk(ctx, path, mounter.UnstageOptions{}); err != nil {
+		return err
+	}
+	return node.Logout(ctx, v.target)
 }
