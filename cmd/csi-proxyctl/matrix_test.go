@@ -70,7 +70,7 @@ func newServed(t *testing.T, windows behavior.Windows) *servedNode {
 	kept := rules.Rules{WorkingDirs: []string{`C:\var\lib\kubelet`}}
 	quiet := slog.New(slog.DiscardHandler)
 	var err error
-	n.bare, err = emulated.Open(nodespec.Config{World: behavior.World(windows), Rules: kept, Log: quiet}, emulated.Machine{Rand: fixed{}})
+	n.bare, err = emulated.Open(nodespec.Config{World: behavior.In("", windows), Rules: kept, Log: quiet}, emulated.Machine{Rand: fixed{}})
 	must(err)
 	host := node.New(win32.Observe(n.bare, n.call))
 	host.Log, host.Rules = quiet, kept

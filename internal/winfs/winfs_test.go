@@ -48,7 +48,7 @@ func newWorld(t *testing.T) *world {
 func newWorldOn(t *testing.T, windows behavior.Windows) *world {
 	t.Helper()
 	em := nodetest.Open(t, nodespec.Config{
-		World: behavior.World(windows),
+		World: behavior.In("", windows),
 		Disks: []nodespec.Disk{
 			{Content: nodespec.ContentSystem},
 			{Size: 64 << 20, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},

@@ -78,7 +78,7 @@ func TestClearWithoutVolume(t *testing.T) {
 
 // Windows may report a partition on a disk that has none, and no volume.
 func TestClearWithoutTableOrVolume(t *testing.T) {
-	f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{BlankDisks: behavior.BlankSuperfloppy})},
+	f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{BlankDisks: behavior.BlankSuperfloppy})},
 		nodespec.Disk{Size: gib, Serial: "S1", Offline: yes(), Bytes: []nodespec.Bytes{{At: gib / 4, Data: []byte("XFSB")}}})
 	out, err := f.clear(1, "S1", false)
 	if err != nil || !strings.Contains(whats(out), "XFS") {

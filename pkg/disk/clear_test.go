@@ -393,7 +393,7 @@ func TestClearDiskWithEFIPartition(t *testing.T) {
 func TestContentOnlyLeavesDisksOffline(t *testing.T) {
 	spec := occupiedDisks()["NTFS"]
 	spec.Serial, spec.Offline, spec.ReadOnly = "S1", yes(), yes()
-	f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineReads: behavior.OfflineReadsAllowed})}, spec)
+	f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{OfflineReads: behavior.OfflineReadsAllowed})}, spec)
 	f.unchanged(func() {
 		out, err := f.disk.Clear(t.Context(), 1, diskapi.Clearing{DryRun: true, ContentOnly: true})
 		if err != nil || !strings.Contains(whats(out), "NTFS") {
@@ -408,7 +408,7 @@ func TestClearDoesNotWaitForDisksWithoutTable(t *testing.T) {
 	for _, form := range []string{behavior.BlankMBR, behavior.BlankSuperfloppy} {
 		for name, spec := range occupiedDisks() {
 			spec.Serial, spec.Offline, spec.ReadOnly = "S1", yes(), yes()
-			f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{BlankDisks: form})}, spec)
+			f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{BlankDisks: form})}, spec)
 			begun := f.Node.Clock.Now()
 			if _, err := f.clear(1, "S1", false); err != nil {
 				t.Errorf("%s, blank disks as %s: %v", name, form, err)

@@ -240,7 +240,7 @@ func TestPartitionDiskByInitialTable(t *testing.T) {
 		used    int // partitions afterwards, including the reserved one
 	}{
 		{"blank", nodespec.Config{}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"Windows adds the reserved partition itself", nodespec.Config{World: behavior.World(behavior.Windows{NewGPT: "msr"})}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
+		{"Windows adds the reserved partition itself", nodespec.Config{World: behavior.In("", behavior.Windows{NewGPT: "msr"})}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
 		{"GPT with a reserved partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT}, true, win32.PARTITION_STYLE_GPT, 2},
 		{"GPT without anything", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPTNoMSR}, true, win32.PARTITION_STYLE_GPT, 2},
 		{"GPT with a partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib}}}, false, win32.PARTITION_STYLE_GPT, 1},
@@ -319,7 +319,7 @@ func (f *fixture) volumes() (n int) {
 func TestPartitionDiskWhateverWindowsCallsBlankDisks(t *testing.T) {
 	for _, spelling := range []string{behavior.BlankMBR, behavior.BlankSuperfloppy, behavior.BlankRaw} {
 		t.Run(spelling, func(t *testing.T) {
-			cfg := nodespec.Config{World: behavior.World(behavior.Windows{BlankDisks: spelling})}
+			cfg := nodespec.Config{World: behavior.In("", behavior.Windows{BlankDisks: spelling})}
 			f := newFixture(t, cfg, nodespec.Disk{Size: gib})
 			if ok, err := diskapi.On(f.Node.Node).IsDiskInitialized(1); ok || err != nil {
 				t.Errorf("IsDiskInitialized = %t, %v, want false", ok, err)
@@ -364,7 +364,7 @@ func TestPartitionDiskRefusesKnownContent(t *testing.T) {
 				}
 				// Where an offline disk cannot be read, its attributes change for the look; see
 				// TestPartitionDiskWhereOfflineDisksCannotBeRead.
-				f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineReads: behavior.OfflineReadsAllowed})}, d)
+				f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{OfflineReads: behavior.OfflineReadsAllowed})}, d)
 				switch c.name {
 				case "LUKS":
 					f.write(1, 0, "LUKS\xba\xbe")
@@ -1257,7 +1257,7 @@ func TestPartitionDiskWithoutAutomount(t *testing.T) {
 			{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
 			{Size: gib, Content: nodespec.ContentMBR, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}},
 		} {
-			f := newFixture(t, nodespec.Config{World: behavior.World(c.w)})
+			f := newFixture(t, nodespec.Config{World: behavior.In("", c.w)})
 			// Another disk, whose volume is new too, has to stay as it is.
 			for _, d := range []nodespec.Disk{d, {Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}} {
 				f.bringOnline(f.attach(d))
@@ -1336,7 +1336,7 @@ func TestPartitionDiskSearchesIfPartitionsHaveNoNames(t *testing.T) {
 // read-only volumes have it.
 func TestPartitionDiskWithWriteProtectedVolume(t *testing.T) {
 	for _, value := range []string{behavior.WriteProtectedRefused, behavior.WriteProtectedOpens} {
-		f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{WriteProtected: value})},
+		f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{WriteProtected: value})},
 			nodespec.Disk{Size: gib, WriteProtected: true, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
 		if err := f.partition(1); err != nil {
 			t.Errorf("%s: %v", value, err)
@@ -1351,7 +1351,7 @@ func TestPartitionDiskWhereOfflineDisksCannotBeRead(t *testing.T) {
 	yes := true
 	for _, reads := range []string{behavior.OfflineReadsRefused, behavior.OfflineReadsAllowed} {
 		for _, content := range []string{"", nodespec.ContentMBR} {
-			f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineReads: reads})},
+			f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{OfflineReads: reads})},
 				nodespec.Disk{Size: gib, Content: content, Offline: &yes, ReadOnly: &yes},
 				nodespec.Disk{Size: gib, Content: content, Offline: &yes, ReadOnly: &yes, Bytes: []nodespec.Bytes{{At: 4096, Data: []byte("data")}}})
 			if err := f.partition(1); err != nil || f.attributes(1) != 0 {
@@ -1374,7 +1374,7 @@ func TestPartitionDiskWhereOfflineDisksCannotBeRead(t *testing.T) {
 // Windows may add the reserved partition a moment after it has made the table.
 func TestPartitionDiskWaitsForTheReservedPartition(t *testing.T) {
 	for _, size := range []nodespec.Size{512 * mib, 10 * gib} {
-		f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{NewGPT: behavior.NewGPTLate})}, nodespec.Disk{Size: size})
+		f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{NewGPT: behavior.NewGPTLate})}, nodespec.Disk{Size: size})
 		if err := f.partition(1); err != nil {
 			t.Fatal(err)
 		}

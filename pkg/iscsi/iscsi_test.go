@@ -317,7 +317,7 @@ func TestDiscoverWhateverTheMechanismSays(t *testing.T) {
 		f := newFixtureOn(t, nodespec.Config{
 			ISCSI:    nodespec.ISCSI{Portals: []nodespec.ISCSIPortal{{Address: address}, {Address: "10.0.0.9"}}, Targets: []nodespec.ISCSITarget{target(iqn, 1), target("iqn.2003-01.org.example:elsewhere", 1, "10.0.0.9")}},
 			Services: []nodespec.Service{{Name: "MSiSCSI", State: "running"}},
-			World:    behavior.World(behavior.Windows{ISCSIDiscovery: value}),
+			World:    behavior.In("", behavior.Windows{ISCSIDiscovery: value}),
 		})
 		f.must(f.add(here))
 		f.must(f.add(&iscsi.TargetPortal{TargetAddress: "10.0.0.9"}))

@@ -332,7 +332,7 @@ func (m *Mounter) expand(ctx context.Context, path string, atLeast int64) (int64
 	if atLeast < 0 {
 		return 0, hosterr.Text(hosterr.ErrInvalid, "%d bytes, want a size", atLeast)
 	}
-	path, volumeID, err := m.mustBeAt(ctx, path)
+	_, volumeID, err := m.mustBeAt(ctx, path)
 	if err != nil {
 		return 0, err
 	}

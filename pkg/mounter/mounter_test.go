@@ -339,7 +339,7 @@ func TestOtherVolumeIsKept(t *testing.T) {
 func TestDiskIsGone(t *testing.T) {
 	for _, w := range ways() {
 		for _, gone := range []string{behavior.GoneMountPointRemoved, behavior.GoneMountPointRefused} {
-			x := newWorld(t, w, func(c *simnode.Config) { c.World = behavior.World(behavior.Windows{GoneMountPoint: gone}) })
+			x := newWorld(t, w, func(c *simnode.Config) { c.World = behavior.In("", behavior.Windows{GoneMountPoint: gone}) })
 			info := x.attach()
 			life := x.lives()["disk"]
 			if err := life[0].do(x.soon()); err != nil {

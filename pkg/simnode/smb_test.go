@@ -100,7 +100,7 @@ func TestSMBAfterReboot(t *testing.T) {
 		"working":      "ok by ann",
 	} {
 		n := simnode.New(t, func(c *simnode.Config) {
-			c.World = behavior.World(behavior.Windows{SMBAfterReboot: what})
+			c.World = behavior.In("", behavior.Windows{SMBAfterReboot: what})
 			c.SMBServers = []simnode.SMBServer{{Name: "nas", Shares: []string{"data"}, Accounts: []simnode.SMBAccount{{User: "ann", Password: "one"}}}}
 		})
 		if _, err := n.SMB().NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{RemotePath: `\\nas\data`, Username: "ann", Password: "one"}); err != nil {

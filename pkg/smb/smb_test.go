@@ -266,7 +266,7 @@ func TestPasswordChangedOnServer(t *testing.T) {
 // If the server cannot verify a password that differs from the mapping's, the request is
 // refused, unless the administrator accepts unverified passwords.
 func TestPasswordThatCannotBeVerified(t *testing.T) {
-	f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersShown})})
+	f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: behavior.SMBUsersShown})})
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.ok(f.win.SetSMBPassword("files", "ann", "ann-2"))
@@ -375,7 +375,7 @@ func TestFailedCheckKeepsMappingForItsUser(t *testing.T) {
 		f.refused(f.mount(`\\files\data`, f.volume("v2"), "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
 		f.mappings(`\\files\data ann ok`)
 	}
-	f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersHidden})})
+	f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: behavior.SMBUsersHidden})})
 	v1 := f.volume("v1")
 	f.ok(f.win.MakeShareDirectory("files", "data", "team"))
 	f.ok(f.mount(`\\files\data\team`, v1, "ann", "ann-1"))
@@ -655,7 +655,7 @@ func TestServerOutage(t *testing.T) {
 }
 
 func serverOutage(t *testing.T, w behavior.Windows, text string) {
-	f := beginOn(t, nodespec.Config{World: behavior.World(w)})
+	f := beginOn(t, nodespec.Config{World: behavior.In("", w)})
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.win.SetSMBServerDown("files", true))
 	f.refused(f.mount(`\\files\data`, v1, "ann", "ann-1"), hosterr.ErrUnavailable, text, "445")
@@ -747,7 +747,7 @@ func TestShareWithClosedRoot(t *testing.T) {
 // shares. The list of mappings waits with it.
 func TestLinksCanBeReadWhileAServerIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := beginOn(t, nodespec.Config{SMBTimeout: nodespec.Duration(23 * time.Second), World: behavior.World(behavior.Windows{SMBCalls: behavior.SMBCallsSerial})})
+		f := beginOn(t, nodespec.Config{SMBTimeout: nodespec.Duration(23 * time.Second), World: behavior.In("", behavior.Windows{SMBCalls: behavior.SMBCallsSerial})})
 		v := f.volume("v1")
 		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
 		f.node.WorkingDirs = []string{`C:\var\lib\kubelet`}
@@ -785,7 +785,7 @@ func TestLinksCanBeReadWhileAServerIsDown(t *testing.T) {
 // removed, unless Windows itself makes the calls take turns.
 func TestOtherServersDoNotWaitForOneThatIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := beginOn(t, nodespec.Config{SMBTimeout: nodespec.Duration(23 * time.Second), World: behavior.World(behavior.Windows{SMBCalls: behavior.SMBCallsParallel})})
+		f := beginOn(t, nodespec.Config{SMBTimeout: nodespec.Duration(23 * time.Second), World: behavior.In("", behavior.Windows{SMBCalls: behavior.SMBCallsParallel})})
 		for i := range 20 {
 			go f.mount(fmt.Sprintf(`\\gone%d\data`, i), "", "ann", "ann-1")
 		}
@@ -1037,7 +1037,7 @@ func TestServerRefusals(t *testing.T) {
 }
 
 func serverRefusals(t *testing.T, w behavior.Windows) {
-	f := beginOn(t, nodespec.Config{World: behavior.World(w)})
+	f := beginOn(t, nodespec.Config{World: behavior.In("", w)})
 	v := f.volume("v1")
 	for _, c := range []struct {
 		remote, user, password string
@@ -1274,7 +1274,7 @@ func TestIncompleteSearchIsRepeatedLater(t *testing.T) {
 
 // The process does not know the credentials of mappings that existed before its start.
 func TestProxyRestart(t *testing.T) {
-	f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersShown})})
+	f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: behavior.SMBUsersShown})})
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.start()
@@ -1296,7 +1296,7 @@ func TestProxyRestart(t *testing.T) {
 // After a restart, the password of a mapping in use is unknown. The server verifies the
 // password of each request. A request with a wrong password does not affect the mapping.
 func TestPasswordIsVerifiedAfterRestart(t *testing.T) {
-	f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersShown})})
+	f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: behavior.SMBUsersShown})})
 	v1, v2, v3 := f.volume("v1"), f.volume("v2"), f.volume("v3")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.start()
@@ -1318,7 +1318,7 @@ func TestPasswordIsVerifiedAfterRestart(t *testing.T) {
 // WMI does not report the user of a mapping. After a restart, the server decides about each
 // request for a mapping in use, and one user does not shut out another.
 func TestUnknownUserAfterRestart(t *testing.T) {
-	f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersHidden})})
+	f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: behavior.SMBUsersHidden})})
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.start()
@@ -1378,7 +1378,7 @@ func worlds(t *testing.T, test func(t *testing.T, w behavior.Windows)) {
 // does, no matter which other driver came first with a valid account of the server.
 func TestRestartWhileAShareIsInUse(t *testing.T) {
 	worlds(t, func(t *testing.T, w behavior.Windows) {
-		f := beginOn(t, nodespec.Config{World: behavior.World(w)})
+		f := beginOn(t, nodespec.Config{World: behavior.In("", w)})
 		hidden := w.SMBUsers == behavior.SMBUsersHidden
 		old1, old2, bobs := f.volume("old1"), f.volume("old2"), f.volume("bobs")
 		f.ok(f.mount(`\\files\data`, old1, "ann", "ann-1"))
@@ -1434,7 +1434,7 @@ func TestRestartWhileAShareIsInUse(t *testing.T) {
 // A request that the server accepts for a mapping of an unknown user does not remove the mapping
 // of another share, whose user is known, and with it the user of the server.
 func TestAcceptedUserKeepsOtherMappings(t *testing.T) {
-	f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersHidden})})
+	f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: behavior.SMBUsersHidden})})
 	old, v := f.volume("old"), f.volume("v")
 	f.ok(f.mount(`\\files\data`, old, "ann", "ann-1"))
 	f.start()
@@ -1448,7 +1448,7 @@ func TestAcceptedUserKeepsOtherMappings(t *testing.T) {
 // the mapping of another share in use to a user who may be another one.
 func TestUnknownUserOfAServerKeepsMappings(t *testing.T) {
 	for _, failure := range []error{nil, win32.ERROR_IO_DEVICE} {
-		f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBUsers: behavior.SMBUsersHidden})})
+		f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: behavior.SMBUsersHidden})})
 		d, l := f.volume("d"), f.volume("l")
 		if failure == nil {
 			d = ""
@@ -1473,7 +1473,7 @@ func TestUnknownUserOfAServerKeepsMappings(t *testing.T) {
 // reason. It is removed, as if Windows had said so.
 func TestUnusedMappingOfAnotherUserIsRemoved(t *testing.T) {
 	for _, value := range []string{behavior.SMBErrorsBare, behavior.SMBErrorsNumbered} {
-		f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBErrors: value})})
+		f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBErrors: value})})
 		f.ok(f.mount(`\\files\logs`, "", "bob", "bob-1"))
 		f.ok(f.mount(`\\files\data`, f.volume("v1"), "ann", "ann-1"))
 		f.mappings(`\\files\data ann ok`)
@@ -1483,7 +1483,7 @@ func TestUnusedMappingOfAnotherUserIsRemoved(t *testing.T) {
 // A request with a wrong password does not cost another user a mapping.
 func TestWrongPasswordKeepsMappingOfAnotherUser(t *testing.T) {
 	for _, value := range []string{behavior.SMBErrorsBare, behavior.SMBErrorsNumbered} {
-		f := beginOn(t, nodespec.Config{World: behavior.World(behavior.Windows{SMBErrors: value})})
+		f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBErrors: value})})
 		f.ok(f.mount(`\\files\logs`, "", "bob", "bob-1"))
 		f.refused(f.mount(`\\files\data`, f.volume("v1"), "ann", "wrong"), hosterr.ErrPermissionDenied, "password is not correct")
 		f.mappings(`\\files\logs bob ok`)

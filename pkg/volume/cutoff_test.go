@@ -49,7 +49,7 @@ func beginFormat(t *testing.T, order string, wmi bool, cut func(*fixture) error)
 // beginFormatOf is beginFormat of another disk, after prepare.
 func beginFormatOf(t *testing.T, d nodespec.Disk, order string, wmi bool, prepare func(*fixture), cut func(*fixture) error) (*fixture, string, error) {
 	t.Helper()
-	cfg := nodespec.Config{FormatDuration: nodespec.Duration(time.Minute), World: behavior.World(behavior.Windows{FormatOrder: order, FormatKnows: behavior.FormatAtOnce, DiskNumbers: nodespec.DiskNumbersKept})}
+	cfg := nodespec.Config{FormatDuration: nodespec.Duration(time.Minute), World: behavior.In("", behavior.Windows{FormatOrder: order, FormatKnows: behavior.FormatAtOnce, DiskNumbers: nodespec.DiskNumbersKept})}
 	if !wmi {
 		cfg.World = behavior.In(cfg.World, behavior.Windows{FormatKnows: behavior.FormatNever})
 	}
@@ -173,7 +173,7 @@ func callerGivesUp(t *testing.T, order string, wmi bool, ctx context.Context, ca
 	gone := make(chan bool)
 	var called error
 	f := (*fixture)(nil)
-	cfg := nodespec.Config{FormatDuration: nodespec.Duration(time.Minute), World: behavior.World(behavior.Windows{FormatOrder: order, FormatKnows: behavior.FormatAtOnce})}
+	cfg := nodespec.Config{FormatDuration: nodespec.Duration(time.Minute), World: behavior.In("", behavior.Windows{FormatOrder: order, FormatKnows: behavior.FormatAtOnce})}
 	if !wmi {
 		cfg.World = behavior.In(cfg.World, behavior.Windows{FormatKnows: behavior.FormatNever})
 	}

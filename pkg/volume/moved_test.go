@@ -50,7 +50,7 @@ var writables = []string{behavior.WritableAttributes, behavior.WritableMedium}
 // the pod could not write.
 func TestMovedDiskIsWritable(t *testing.T) {
 	for _, writable := range writables {
-		f, log := moved(t, nodespec.Config{World: behavior.World(behavior.Windows{IsWritable: writable})}, false)
+		f, log := moved(t, nodespec.Config{World: behavior.In("", behavior.Windows{IsWritable: writable})}, false)
 		if err := f.setState(1, true); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestMovedDiskIsWritable(t *testing.T) {
 // mounted, nor is it resized with the flag.
 func TestMovedDiskStaysReadOnly(t *testing.T) {
 	for _, writable := range writables {
-		f, log := moved(t, nodespec.Config{World: behavior.World(behavior.Windows{IsWritable: writable})}, false)
+		f, log := moved(t, nodespec.Config{World: behavior.In("", behavior.Windows{IsWritable: writable})}, false)
 		f.Node.KeepReadOnly = true
 		if err := f.setState(1, true); err != nil || !f.readOnly(1) {
 			t.Fatalf("%v, read-only %t", err, f.readOnly(1))
@@ -121,7 +121,7 @@ func TestMovedDiskStaysReadOnly(t *testing.T) {
 // read-only, however often it is taken online.
 func TestReadOnlyManyIsMounted(t *testing.T) {
 	for _, writable := range writables {
-		f, log := moved(t, nodespec.Config{World: behavior.World(behavior.Windows{IsWritable: writable})}, true)
+		f, log := moved(t, nodespec.Config{World: behavior.In("", behavior.Windows{IsWritable: writable})}, true)
 		if err := f.setState(1, true); err != nil || !strings.Contains(log.String(), "whose medium cannot be written") {
 			t.Fatalf("%s: %v, log:\n%s", writable, err, log)
 		}
@@ -143,7 +143,7 @@ func TestReadOnlyManyIsMounted(t *testing.T) {
 
 // What a disk is that was made read-only on purpose, the error of a format says.
 func TestFormatOfAReadOnlyDisk(t *testing.T) {
-	f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{IsWritable: behavior.WritableMedium})}, data(gib, ""))
+	f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{IsWritable: behavior.WritableMedium})}, data(gib, ""))
 	id := f.id(1)
 	if _, err := f.disk.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: 1, IsReadOnly: true}); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func newSlots(t *testing.T, writable string) *slots {
 	s := &slots{}
 	s.fixture = newFixture(t, nodespec.Config{
 		Log: slog.New(slog.NewTextHandler(&s.log, nil)),
-		World: behavior.World(behavior.Windows{
+		World: behavior.In("", behavior.Windows{
 			SANPolicy: nodespec.SANOfflineShared, Attach: nodespec.AttachSeen, Automount: nodespec.AutomountEnabled,
 			OfflineReads: behavior.OfflineReadsRefused, IsWritable: writable,
 		}),

@@ -88,7 +88,7 @@ func TestNoTableIsWrittenUnderAMountedVolume(t *testing.T) {
 	for i := range everyMethod(1, "", "") {
 		d := data(gib, "NTFS")
 		d.Serial = "one"
-		f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{GPTEnd: behavior.GPTEndStays})}, d)
+		f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{GPTEnd: behavior.GPTEndStays})}, d)
 		f.mkdir(target)
 		id := f.id(1)
 		if err := errors.Join(f.mount(id, target), f.Windows.Grow(1, 2*gib)); err != nil {
@@ -113,7 +113,7 @@ func TestNoTableIsWrittenUnderAMountedVolume(t *testing.T) {
 
 // In the life of a volume, the table is written once it grows.
 func TestTableIsWrittenByGrowthOnly(t *testing.T) {
-	f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{GPTEnd: behavior.GPTEndStays})}, data(gib, ""))
+	f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{GPTEnd: behavior.GPTEndStays})}, data(gib, ""))
 	id, target := f.id(1), kubelet+`\m`
 	f.mkdir(target)
 	written := 0

@@ -1040,7 +1040,7 @@ func TestVolumeOfPath(t *testing.T) {
 
 func TestWriteVolumeCache(t *testing.T) {
 	for _, value := range []string{behavior.WriteProtectedRefused, behavior.WriteProtectedOpens} {
-		f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{WriteProtected: value})}, data(gib, "NTFS"),
+		f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{WriteProtected: value})}, data(gib, "NTFS"),
 			nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}, ReadOnly: yes()})
 		for disk := uint32(1); disk <= 2; disk++ {
 			flushed := false
@@ -1061,7 +1061,7 @@ func TestWriteVolumeCache(t *testing.T) {
 // where they lie. Those of other disks, and of one that Windows may need, stay so.
 func TestListVolumesOnDiskWithOfflineVolumes(t *testing.T) {
 	for _, value := range []string{behavior.OfflineSilent, behavior.OfflineLocated} {
-		f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineVolumes: value})})
+		f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{OfflineVolumes: value})})
 		two := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 * mib}, {FileSystem: "NTFS"}}}
 		windows := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 * mib, Type: "recovery"}, {}}}
 		for _, d := range []nodespec.Disk{two, two, windows} {
@@ -1301,7 +1301,7 @@ func TestOfflineVolumeIsBroughtOnline(t *testing.T) {
 		"resize": func(f *fixture, id string) error { return f.resize(id, 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineVolumes: behavior.OfflineLocated})})
+			f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{OfflineVolumes: behavior.OfflineLocated})})
 			f.mkdir(target)
 			f.attach(data(gib, "NTFS"))
 			id := f.id(1)
@@ -1370,7 +1370,7 @@ func TestResizeVolume(t *testing.T) {
 	} {
 		for _, c := range cases {
 			t.Run(fmt.Sprintf("%s, the end of the GPT %s", c.name, name), func(t *testing.T) {
-				f := newFixture(t, nodespec.Config{World: behavior.World(windows)}, nodespec.Disk{Size: gib})
+				f := newFixture(t, nodespec.Config{World: behavior.In("", windows)}, nodespec.Disk{Size: gib})
 				if _, err := f.disk.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
 					t.Fatal(err)
 				}
@@ -1424,7 +1424,7 @@ func TestResizeVolumeLooksAgainBeforeItGrowsAgain(t *testing.T) {
 			return c.Do()
 		}},
 	} {
-		f := newFixture(t, nodespec.Config{World: behavior.World(c.windows)}, data(gib, "NTFS"))
+		f := newFixture(t, nodespec.Config{World: behavior.In("", c.windows)}, data(gib, "NTFS"))
 		if err := f.Windows.Grow(1, 8*gib); err != nil {
 			t.Fatal(err)
 		}
@@ -1600,7 +1600,7 @@ func TestRetryAfterEachFailure(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, the end of the GPT %s", name, gptEnd), func(t *testing.T) {
 				for k := 1; ; k++ {
-					f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{GPTEnd: gptEnd})}, data(gib, step.fs))
+					f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{GPTEnd: gptEnd})}, data(gib, step.fs))
 					f.mkdir(target)
 					id := f.id(1)
 					if name == "unmount" {
@@ -1823,7 +1823,7 @@ func TestFormatVolumeThatWMIDoesNotKnow(t *testing.T) {
 		{behavior.FormatNever, 0, 0, 2, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFixture(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(c.delay), World: behavior.World(behavior.Windows{FormatKnows: c.knows})}, nodespec.Disk{Size: gib})
+			f := newFixture(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(c.delay), World: behavior.In("", behavior.Windows{FormatKnows: c.knows})}, nodespec.Disk{Size: gib})
 			id := freshVolume(f)
 			var log bytes.Buffer
 			f.Node.Node.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -1859,7 +1859,7 @@ func TestFormatVolumeThatWMIDoesNotKnow(t *testing.T) {
 
 // A driver in process has no other way to format than WMI: the error has its reason.
 func TestFormatVolumeThatOnlyWMIFormats(t *testing.T) {
-	f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{FormatKnows: behavior.FormatNever})}, nodespec.Disk{Size: gib})
+	f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{FormatKnows: behavior.FormatNever})}, nodespec.Disk{Size: gib})
 	id := freshVolume(f)
 	formats := 0
 	f.Observe(func(c *win32.Call) error {
@@ -1965,7 +1965,7 @@ func TestResizeVolumeKeepsContentBehind(t *testing.T) {
 // they leave of their table where they ended is no content.
 func TestResizeVolumeThreeTimes(t *testing.T) {
 	for _, end := range []string{behavior.GPTEndMoves, behavior.GPTEndStays} {
-		f := newFixture(t, nodespec.Config{World: behavior.World(behavior.Windows{GPTEnd: end})}, data(2*gib+5*512, "NTFS"))
+		f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{GPTEnd: end})}, data(2*gib+5*512, "NTFS"))
 		grow := func(number uint32, id string, size uint64) {
 			t.Helper()
 			if err := f.Windows.Grow(number, size); err != nil {

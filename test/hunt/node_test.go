@@ -138,7 +138,7 @@ func newWorld(t *testing.T, s *sim) *world {
 	// Disk 1 is blank, and disk 2 has a volume. Disk 3 has a file system of another operating system, disk 4 is a dynamic one,
 	// and disk 5 has a volume with a file system of another operating system.
 	c := nodespec.Config{
-		StateDir: dir, Log: quiet, World: behavior.World(worldOf(s.spec.world)), FormatDuration: nodespec.Duration(time.Second),
+		StateDir: dir, Log: quiet, World: behavior.In("", worldOf(s.spec.world)), FormatDuration: nodespec.Duration(time.Second),
 		Directories: []string{base, kubelet + `\pods`, iscsiMount, shareDir("files", "0"), shareDir("files", "1"), shareDir("files", "2"), shareDir("backup", "0"), shareDir("backup", "1"), shareDir("backup", "2")},
 		SMBServers:  []nodespec.SMBServer{{Name: "files", Shares: shareNames[:], Accounts: shareUsers}, {Name: "backup", Shares: shareNames[:], Accounts: shareUsers}},
 		Disks: []nodespec.Disk{

@@ -521,7 +521,7 @@ func halfAFormat(t *testing.T, s victim, base string, known *machine, want map[s
 			t.Run(order+", WMI knows the volume "+knows, func(t *testing.T) {
 				s := s
 				s.config = func(c *nodespec.Config) {
-					c.FormatDuration, c.World = nodespec.Duration(time.Second), behavior.World(behavior.Windows{FormatOrder: order, FormatKnows: knows})
+					c.FormatDuration, c.World = nodespec.Duration(time.Second), behavior.In("", behavior.Windows{FormatOrder: order, FormatKnows: knows})
 				}
 				s.do = func(c *caller) error {
 					out, err := c.volume.IsVolumeFormatted(c.ctx, &volume.IsVolumeFormattedRequest{VolumeID: c.m.volume})

@@ -73,7 +73,7 @@ func configured(change func(*nodespec.Config)) nodespec.Config {
 	if change != nil {
 		change(&c)
 	}
-	c.World = behavior.In(behavior.World(worlds.Chosen()), behavior.Chosen(c.World))
+	c.World = behavior.In(behavior.In("", worlds.Chosen()), behavior.Chosen(c.World))
 	// A request that is repeated after a restart names the same disk. Finding its new number
 	// is what a driver does before.
 	c.DiskNumbers = nodespec.DiskNumbersKept

@@ -68,7 +68,7 @@ func operations() []operation {
 		{name: "PartitionDisk again", about: disks, setup: partitioned, do: (*caller).partition},
 		{name: "PartitionDisk of an offline disk, to which Windows adds a reserved partition", config: func(c *nodespec.Config) {
 			c.SANPolicy, c.VolumeArrivalDelay = nodespec.SANOfflineAll, late
-			c.World = behavior.World(behavior.Windows{NewGPT: behavior.NewGPTMSR})
+			c.World = behavior.In("", behavior.Windows{NewGPT: behavior.NewGPTMSR})
 		}, setup: blankAsFound, do: (*caller).partition},
 		{name: "SetDiskState offline", about: disks, setup: mounted, do: offline},
 		{name: "SetDiskState offline of a blank disk", setup: blank, do: offline},
@@ -106,7 +106,7 @@ func operations() []operation {
 		{name: "IsVolumeFormatted of an unformatted volume", about: disks, setup: partitioned, do: (*caller).isFormatted},
 		{name: "ResizeVolume", about: disks, setup: grown, do: resize},
 		{name: "ResizeVolume to the end of the disk", about: disks, setup: grown, do: func(c *caller) error { return c.resize(0) }},
-		{name: "ResizeVolume when Windows needs the table rewritten first", config: func(c *nodespec.Config) { c.World = behavior.World(behavior.Windows{GPTEnd: behavior.GPTEndStays}) }, setup: grown, do: func(c *caller) error { return c.resize(0) }},
+		{name: "ResizeVolume when Windows needs the table rewritten first", config: func(c *nodespec.Config) { c.World = behavior.In("", behavior.Windows{GPTEnd: behavior.GPTEndStays}) }, setup: grown, do: func(c *caller) error { return c.resize(0) }},
 		{name: "ResizeVolume again", about: disks, setup: after(grown, resize), do: resize},
 		{name: "GetVolumeStats", about: disks, setup: formatted, do: func(c *caller) error {
 			return ignore(c.volume.GetVolumeStats(c.ctx, &volume.GetVolumeStatsRequest{VolumeID: c.m.volume}))

@@ -417,7 +417,7 @@ func TestConditions(t *testing.T) {
 					t.Run(d.name+", "+w.name, func(t *testing.T) {
 						t.Parallel()
 						v := arrive(t, d, w, world{node: func(n *simnode.Config) {
-							n.World = behavior.World(behavior.Windows{SMBAfterReboot: behavior.SMBAbsent})
+							n.World = behavior.In("", behavior.Windows{SMBAfterReboot: behavior.SMBAbsent})
 							n.Firmware.SerialNumber = "VMware-42 29 92 4b 83 35 d9 77-f3 82 cf 46 56 61 ac 60"
 						}})
 						if err := c.hold(v); err != nil {

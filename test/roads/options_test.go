@@ -86,9 +86,9 @@ func TestOptions(t *testing.T) {
 	}
 	for n, windows := range all {
 		for i, d := range roads {
-			w := world{name: behavior.World(windows), event: reboot, node: func(c *simnode.Config) {
+			w := world{name: behavior.In("", windows), event: reboot, node: func(c *simnode.Config) {
 				attach := c.Attach // of drivers that do not rescan
-				c.World, c.Attach = behavior.World(windows), ""
+				c.World, c.Attach = behavior.In("", windows), ""
 				if windows.Attach == "" || windows.Attach == nodespec.AttachRescan {
 					c.Attach = attach
 				}

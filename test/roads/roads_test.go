@@ -68,7 +68,7 @@ func reattach(offline bool) func(*visit) error {
 }
 
 func smbAfterReboot(what string) func(*simnode.Config) {
-	return func(c *simnode.Config) { c.World = behavior.World(behavior.Windows{SMBAfterReboot: what}) }
+	return func(c *simnode.Config) { c.World = behavior.In("", behavior.Windows{SMBAfterReboot: what}) }
 }
 
 func roadWorlds() []world {

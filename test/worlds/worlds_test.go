@@ -22,12 +22,12 @@ func TestPairs(t *testing.T) {
 	all, pairs := worlds.Pairs()
 	t.Logf("%d worlds cover %d pairs of values", len(all), pairs)
 	if all[0] != (behavior.Windows{}) {
-		t.Errorf("the first world is %s", behavior.World(all[0]))
+		t.Errorf("the first world is %s", behavior.In("", all[0]))
 	}
 	options := behavior.All()
 	seen := map[[4]string]bool{}
 	for _, w := range all {
-		w, err := behavior.Of(nodespec.Config{World: behavior.World(w)})
+		w, err := behavior.Of(nodespec.Config{World: behavior.In("", w)})
 		if err != nil {
 			t.Error(err)
 		}
@@ -95,7 +95,7 @@ func TestKillsAndChanges(t *testing.T) {
 				"github.com/kubernetes-csi/csi-proxy/v2/test/operations")
 			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", worlds.Variable, i))
 			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%s: %v\n%s", behavior.World(w), err, out)
+				t.Errorf("%s: %v\n%s", behavior.In("", w), err, out)
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func TestKillsAndChanges(t *testing.T) {
 func on(w behavior.Windows) conformance.NewNode {
 	return func(t *testing.T, setup conformance.Setup) *conformance.Node {
 		t.Helper()
-		setup.World = cmp.Or(setup.World, behavior.World(w))
+		setup.World = cmp.Or(setup.World, behavior.In("", w))
 		return simulated.InProcess(t, setup)
 	}
 }
@@ -123,7 +123,7 @@ func TestContract(t *testing.T) {
 	if os.Getenv(allWorlds) != "" {
 		for i, w := range all {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
-				t.Log(behavior.World(w))
+				t.Log(behavior.In("", w))
 				conformance.RunConcurrently(t, on(w))
 			})
 		}
@@ -137,7 +137,7 @@ func TestContract(t *testing.T) {
 			t.Fatalf("the case %q is not listed", name)
 		}
 		world := 1 + number%(len(all)-1) // not the strict one
-		t.Logf("world %d: %s", world, behavior.World(all[world]))
+		t.Logf("world %d: %s", world, behavior.In("", all[world]))
 		return on(all[world])(t, setup)
 	})
 	t.Attr("measured", fmt.Sprintf("each case of the contract in one of %d worlds, which cover %d pairs of values", len(all), pairs))

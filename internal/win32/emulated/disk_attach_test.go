@@ -330,7 +330,7 @@ func TestOfflineReason(t *testing.T) {
 
 // A storage provider that lists nothing knows no disk either.
 func TestOfflineReasonWithoutProvider(t *testing.T) {
-	n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{FormatKnows: behavior.FormatNever})}, nodespec.Disk{Size: gib})
+	n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{FormatKnows: behavior.FormatNever})}, nodespec.Disk{Size: gib})
 	if reasons, err := n.OfflineReasons(); err != nil || len(reasons) != 0 {
 		t.Errorf("%v, %v, want no disks", reasons, err)
 	}
@@ -354,7 +354,7 @@ func copyOf(t *testing.T, n *Node, disk uint32) string {
 func TestNewDisksAreHeld(t *testing.T) {
 	for value, want := range map[string]error{behavior.NewDisksHeld: win32.ERROR_SHARING_VIOLATION, behavior.NewDisksFree: nil} {
 		now := time.Unix(1e9, 0)
-		n := startOn(t, nodespec.Config{World: behavior.World(behavior.Windows{Attach: nodespec.AttachSeen, NewDisks: value})}, Machine{Now: func() time.Time { return now }})
+		n := startOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{Attach: nodespec.AttachSeen, NewDisks: value})}, Machine{Now: func() time.Time { return now }})
 		if _, err := n.Attach(nodespec.Disk{Size: gib}); err != nil {
 			t.Fatal(err)
 		}

@@ -315,7 +315,7 @@ func TestWriteProtection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.Size, c.Content = gib, nodespec.ContentGPT
-			n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineReads: behavior.OfflineReadsAllowed})}, c) // about writes
+			n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{OfflineReads: behavior.OfflineReadsAllowed})}, c) // about writes
 			h := drive(t, n, readWrite)
 			l := layout(t, n, h)
 			failIoctl(t, n, h, win32.IOCTL_DISK_IS_WRITABLE, nil, 0, win32.ERROR_WRITE_PROTECT)
@@ -453,7 +453,7 @@ func TestBlankDisks(t *testing.T) {
 		behavior.BlankSuperfloppy: {Style: win32.PARTITION_STYLE_MBR, Signature: 1, Partitions: []win32.Partition{{Length: gib, Number: 1, MBRType: 4, Recognized: true}}},
 		behavior.BlankRaw:         {Style: win32.PARTITION_STYLE_RAW},
 	} {
-		n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{BlankDisks: spelling})}, nodespec.Disk{Size: gib})
+		n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{BlankDisks: spelling})}, nodespec.Disk{Size: gib})
 		h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
 		if got := layout(t, n, h); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: layout %+v, want %+v", spelling, got, want)
@@ -471,7 +471,7 @@ func TestBlankDisks(t *testing.T) {
 }
 
 func TestCreateDiskAddsMSR(t *testing.T) {
-	n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{NewGPT: "msr"})}, nodespec.Disk{Size: gib})
+	n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{NewGPT: "msr"})}, nodespec.Disk{Size: gib})
 	h := drive(t, n, readWrite)
 	l := initialize(t, n, h)
 	if len(l.Partitions) != 1 || l.Partitions[0].Type != win32.PARTITION_MSFT_RESERVED_GUID || l.Partitions[0].Offset+l.Partitions[0].Length != 16*mib {
@@ -497,7 +497,7 @@ func TestGrowth(t *testing.T) {
 		{behavior.GPTEndStays, behavior.GrowInvalidParameter, win32.ERROR_INVALID_PARAMETER},
 	} {
 		t.Run("the end of the GPT "+c.gptEnd+" "+c.refused, func(t *testing.T) {
-			n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{GPTEnd: c.gptEnd, GrowRefused: c.refused})}, nodespec.Disk{Size: gib})
+			n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{GPTEnd: c.gptEnd, GrowRefused: c.refused})}, nodespec.Disk{Size: gib})
 			h := drive(t, n, readWrite)
 			partition(t, n, h, data(1, 16*mib, 500*mib), data(2, 600*mib, 400*mib))
 			grow := func(number uint32, delta int64) []byte {
@@ -664,7 +664,7 @@ func second[T any](_ T, err error) error { return err }
 // A reserved partition that arrives late replaces what was written too early.
 func TestReservedPartitionArrivesLate(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{NewGPT: behavior.NewGPTLate})}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
+	n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{NewGPT: behavior.NewGPTLate})}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, 16*mib, 100*mib))
 	if vs := volumesOn(t, n, 1); len(vs) != 1 {
@@ -681,7 +681,7 @@ func TestReservedPartitionArrivesLate(t *testing.T) {
 
 func TestReadsOfOfflineDisks(t *testing.T) {
 	for reads, want := range map[string]win32.Errno{behavior.OfflineReadsRefused: win32.ERROR_NOT_READY, behavior.OfflineReadsAllowed: 0} {
-		n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{OfflineReads: reads})}, nodespec.Disk{Size: gib})
+		n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{OfflineReads: reads})}, nodespec.Disk{Size: gib})
 		h := drive(t, n, readWrite)
 		set := func(attributes uint64) {
 			ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: attributes, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode(), 0)

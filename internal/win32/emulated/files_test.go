@@ -48,7 +48,7 @@ func newFileNodeOn(t *testing.T, windows behavior.Windows) *fileNode {
 			}},
 		},
 		Directories: []string{`C:\dir\sub`, `C:\empty`},
-		World:       behavior.World(windows),
+		World:       behavior.In("", windows),
 		Log:         slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}, Machine{})
 	if err != nil {

@@ -305,7 +305,7 @@ func TestFormatKnowsNewVolumes(t *testing.T) {
 		behavior.FormatAtOnce:  {},
 	} {
 		now := time.Unix(1e9, 0)
-		n := blank(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(delay), World: behavior.World(behavior.Windows{FormatKnows: knows, Automount: nodespec.AutomountEnabled})}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
+		n := blank(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(delay), World: behavior.In("", behavior.Windows{FormatKnows: knows, Automount: nodespec.AutomountEnabled})}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
 		partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib))
 		names, err := n.VolumeNames()
 		if err != nil {

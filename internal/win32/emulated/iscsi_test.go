@@ -18,7 +18,7 @@ var testPortal = win32.ISCSIPortal{Address: "10.0.0.1", Socket: 3260}
 func iscsiConfig(targets ...nodespec.ISCSITarget) nodespec.Config {
 	return nodespec.Config{
 		Services: []nodespec.Service{{Name: iscsiService, State: "running"}},
-		World:    behavior.World(behavior.Windows{NewDisks: behavior.NewDisksFree, ISCSIDiscovery: behavior.ISCSIDiscoverySendTargets}),
+		World:    behavior.In("", behavior.Windows{NewDisks: behavior.NewDisksFree, ISCSIDiscovery: behavior.ISCSIDiscoverySendTargets}),
 		ISCSI:    nodespec.ISCSI{Portals: []nodespec.ISCSIPortal{{Address: "10.0.0.1"}}, Targets: targets},
 	}
 }

@@ -111,7 +111,7 @@ func TestKilledWhileFormatting(t *testing.T) {
 }
 
 func killedWhileFormatting(t *testing.T, order string) {
-	cfg := nodespec.Config{StateDir: t.TempDir(), FormatDuration: nodespec.Duration(time.Second), World: behavior.World(behavior.Windows{FormatOrder: order}),
+	cfg := nodespec.Config{StateDir: t.TempDir(), FormatDuration: nodespec.Duration(time.Second), World: behavior.In("", behavior.Windows{FormatOrder: order}),
 		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}}}
 	var n *Node
 	var killed string

@@ -36,7 +36,7 @@ func TestWhatWindowsTellsAboutMappings(t *testing.T) {
 		{behavior.Windows{SMBUsers: behavior.SMBUsersHidden, SMBErrors: behavior.SMBErrorsBare}, "", win32.ERROR_GEN_FAILURE},
 		{numbered, "ann", win32.ERROR_SESSION_CREDENTIAL_CONFLICT},
 	} {
-		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, World: behavior.World(c.windows)}, emulated.Machine{})
+		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, World: behavior.In("", c.windows)}, emulated.Machine{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestWhatWindowsTellsAboutMappings(t *testing.T) {
 
 func smbNode(t *testing.T) *emulated.Node {
 	t.Helper()
-	n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, World: behavior.World(numbered)}, emulated.Machine{})
+	n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, World: behavior.In("", numbered)}, emulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +405,7 @@ func TestServerGone(t *testing.T) {
 		nodespec.SMBGoneNotFound: {win32.ERROR_BAD_NETPATH, win32.STATUS_BAD_NETWORK_PATH},
 	} {
 		var waited time.Duration
-		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, SMBTimeout: nodespec.Duration(time.Second), World: behavior.World(behavior.Windows{SMBServerGone: value, SMBErrors: behavior.SMBErrorsNumbered})},
+		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, SMBTimeout: nodespec.Duration(time.Second), World: behavior.In("", behavior.Windows{SMBServerGone: value, SMBErrors: behavior.SMBErrorsNumbered})},
 			emulated.Machine{Sleep: func(d time.Duration) { waited += d }})
 		if err != nil {
 			t.Fatal(err)
@@ -447,7 +447,7 @@ func TestServerGone(t *testing.T) {
 func TestSMBCalls(t *testing.T) {
 	for value, want := range map[string]time.Duration{behavior.SMBCallsSerial: 23 * time.Second, behavior.SMBCallsParallel: 0} {
 		synctest.Test(t, func(t *testing.T) {
-			n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, SMBTimeout: nodespec.Duration(23 * time.Second), World: behavior.World(behavior.Windows{SMBCalls: value})}, emulated.Machine{})
+			n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, SMBTimeout: nodespec.Duration(23 * time.Second), World: behavior.In("", behavior.Windows{SMBCalls: value})}, emulated.Machine{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -186,7 +186,7 @@ func TestNewVolumesAreOffline(t *testing.T) {
 		{behavior.Windows{Automount: nodespec.AutomountEnabled}, false, nil},
 	} {
 		t.Run(fmt.Sprintf("%+v", c.w), func(t *testing.T) {
-			cfg := nodespec.Config{StateDir: t.TempDir(), World: behavior.World(c.w), Disks: []nodespec.Disk{
+			cfg := nodespec.Config{StateDir: t.TempDir(), World: behavior.In("", c.w), Disks: []nodespec.Disk{
 				{Content: nodespec.ContentSystem},
 				{Content: nodespec.ContentGPT, Size: gib, Partitions: []nodespec.Partition{{}}}, // not new
 			}}
@@ -297,7 +297,7 @@ func TestVolumeGrowth(t *testing.T) {
 func TestOpenWriteProtectedVolume(t *testing.T) {
 	for value, ntfs := range map[string]error{behavior.WriteProtectedRefused: win32.ERROR_WRITE_PROTECT, behavior.WriteProtectedOpens: nil} {
 		for fs, want := range map[string]error{"NTFS": ntfs, "": nil} {
-			n := blank(t, nodespec.Config{World: behavior.World(behavior.Windows{WriteProtected: value})},
+			n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{WriteProtected: value})},
 				nodespec.Disk{Size: gib, WriteProtected: true, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: fs}}})
 			vol := devicePath(one(t, n, 1))
 			h, err := n.CreateFile(vol, readWrite, shareBoth, win32.OPEN_EXISTING, 0)

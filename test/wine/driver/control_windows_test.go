@@ -203,7 +203,7 @@ func TestReadsAndWritesMatchModel(t *testing.T) {
 // A disk that is detached while it is open. No other program holds it when it returns.
 func TestDetachedDisk(t *testing.T) {
 	h := newHost(t, nodespec.Config{
-		World: behavior.World(behavior.Windows{NewDisks: behavior.NewDisksFree}),
+		World: behavior.In("", behavior.Windows{NewDisks: behavior.NewDisksFree}),
 		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib}},
 	})
 	const path = `\\.\PhysicalDrive1`

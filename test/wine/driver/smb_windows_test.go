@@ -15,7 +15,7 @@ import (
 func smbHost(t *testing.T) *host {
 	t.Helper()
 	config := systemOnly()
-	config.World = behavior.World(behavior.Windows{SMBErrors: behavior.SMBErrorsNumbered, SMBUsers: behavior.SMBUsersShown})
+	config.World = behavior.In("", behavior.Windows{SMBErrors: behavior.SMBErrorsNumbered, SMBUsers: behavior.SMBUsersShown})
 	config.SMBServers = []nodespec.SMBServer{{
 		Name: "nas", Shares: []string{"one", "two", "three", "four", "five"},
 		Accounts: []nodespec.SMBAccount{{User: `CORP\ann`, Password: "pässword"}},

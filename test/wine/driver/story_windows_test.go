@@ -33,7 +33,7 @@ func tracedConfig() nodespec.Config {
 		},
 		// Wine has no WMI storage provider whose cache a format could wait for, and the
 		// driver's volumes are never late.
-		World: behavior.World(behavior.Windows{FormatKnows: behavior.FormatAtOnce, NewVolumes: nodespec.NewVolumesAtOnce}),
+		World: behavior.In("", behavior.Windows{FormatKnows: behavior.FormatAtOnce, NewVolumes: nodespec.NewVolumesAtOnce}),
 		// Wine has no page file, and says which it would make.
 		Registry: map[string][]string{
 			memoryManagement + `ExistingPageFiles`: nil,

@@ -1,7 +1,7 @@
 // Package behavior says how the Windows of an emulated node behaves where that depends on its
 // version or its settings, or is not known. Six of the options are public ([nodespec.Windows]).
 // The others exist so that the code above Win32 is tested with each answer that Windows may
-// give: only code of this module can choose their values, by a [World] of its own.
+// give: only code of this module can choose their values, by a world of its own ([In]).
 package behavior
 
 import (
@@ -229,15 +229,11 @@ const (
 	ISCSIDiscoverySendTargets = "sendTargets"
 )
 
-// made are the worlds of [World] and [In], by their names.
+// made are the worlds of [In], by their names.
 var made sync.Map
 
-// World returns the name, for [nodespec.Config.World], of the world that has the values of w and
-// otherwise those of the strict one.
-func World(w Windows) string { return In("", w) }
-
-// In returns the name of the world that has the values of w and otherwise those of another
-// world.
+// In returns the name, for [nodespec.Config.World], of the world that has the values of w and
+// otherwise those of another world, of the strict one if it is "".
 func In(world string, w Windows) string {
 	w = w.or(Chosen(world))
 	var own []string

@@ -60,7 +60,7 @@ func TestOf(t *testing.T) {
 		var own behavior.Windows
 		*o.Of(&own) = last
 		*o.Of(&strict) = last
-		if got := of(nodespec.Config{World: behavior.World(own)}); got != strict {
+		if got := of(nodespec.Config{World: behavior.In("", own)}); got != strict {
 			t.Errorf("%s %s: %+v, want %+v", o.Key, last, got, strict)
 		}
 		*o.Of(&own) = o.Values[0].Name
@@ -69,11 +69,11 @@ func TestOf(t *testing.T) {
 			t.Errorf("kind, but %s %s: %+v, want %+v", o.Key, o.Values[0].Name, got, kind)
 		}
 		*o.Of(&own) = "?"
-		if _, err := behavior.Of(nodespec.Config{World: behavior.World(own)}); err == nil || !strings.Contains(err.Error(), o.Key+` "?", want `+o.Values[0].Name) {
+		if _, err := behavior.Of(nodespec.Config{World: behavior.In("", own)}); err == nil || !strings.Contains(err.Error(), o.Key+` "?", want `+o.Values[0].Name) {
 			t.Errorf("%s: %v, want the name, the value and the values", o.Key, err)
 		}
 	}
-	public := nodespec.Config{World: behavior.World(behavior.Windows{Attach: nodespec.AttachSeen}), Windows: nodespec.Windows{Attach: nodespec.AttachPlugAndPlay}}
+	public := nodespec.Config{World: behavior.In("", behavior.Windows{Attach: nodespec.AttachSeen}), Windows: nodespec.Windows{Attach: nodespec.AttachPlugAndPlay}}
 	if got := of(public); got.Attach != nodespec.AttachPlugAndPlay {
 		t.Errorf("attach is %s, want the public value", got.Attach)
 	}
