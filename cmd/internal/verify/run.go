@@ -311,7 +311,9 @@ func (r *runner) child(ctx context.Context, o options) error {
 	if err := c.Start(); err != nil {
 		return fmt.Errorf("section %s: %w", o.Section, err)
 	}
+	reported := false
 	p := newParser(o.Section, func(res result) {
+		reported = true
 		r.report.add(res)
 		if res.shown() && !o.FirstContact {
 			res.print(r.out)
@@ -327,6 +329,9 @@ func (r *runner) child(ctx context.Context, o options) error {
 		return fmt.Errorf("section %s: %w", o.Section, err)
 	}
 	p.end(trouble.String())
+	if exit != nil && !reported { // it died before its first test began
+		p.report(result{Section: o.Section, Name: cmp.Or(o.Question, "start"), Verdict: failed, Detail: "its process died\n" + trouble.String()})
+	}
 	return nil
 }
 
