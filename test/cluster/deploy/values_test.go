@@ -59,8 +59,8 @@ var valuesSets = []struct{ given, refused string }{
 	{"extraArgs: ['-log_dir=a&calc.exe']", "/extraArgs"},
 	{"extraArgs: ['-log_dir=%TEMP%']", "/extraArgs"},
 	{`extraArgs: ['-log_dir=a"b']`, "/extraArgs"},
-	{`extraArgs: ['-log_dir=C:\it''s', -require-privacy=false, --audit-log, '-enable-api=disk,volume/v1', -log-file-max-age=1.5h30m]`, ""},
-	{`extraArgs: ['-log_dir=%CONTAINER_SANDBOX_MOUNT_POINT%\logs (x)', '-vmodule=a=1,b=2', '-pprof-bind-address=[::1]:6060']`, ""},
+	{`extraArgs: ['-log_dir=C:\it''s', -logtostderr=false, -require-privacy=false, --audit-log, '-enable-api=disk,volume/v1', -log-file-max-age=1.5h30m]`, ""},
+	{`extraArgs: ['-log_dir=%CONTAINER_SANDBOX_MOUNT_POINT%\logs (x)', -logtostderr=false, '-vmodule=a=1,b=2', '-pprof-bind-address=[::1]:6060']`, ""},
 
 	{"config: {kubelet-pth: x}", "kubelet-pth"},
 	{"config: {audit-log: 'no'}", "/config/audit-log"},
@@ -80,7 +80,7 @@ var valuesSets = []struct{ given, refused string }{
 	{"config: {stderrthreshold: LOUD}", "/config/stderrthreshold"},
 	{"config: {log_dir: a}\nextraArgs: ['-config=C:\\other.yaml']", "leave -config out"},
 	{"config: {log_dir: a}\npodAnnotations: {checksum/config: '0'}", "'checksum/config'"},
-	{`config: {log_dir: 'D:\it''s: #1', log_file_max_size: 2000000, log-file-max-age: 0, enable-api: [disk, volume/v1beta2], stderrthreshold: 1}`, ""},
+	{`config: {log_dir: 'D:\it''s: #1', logtostderr: false, log_file_max_size: 2000000, log-file-max-age: 0, enable-api: [disk, volume/v1beta2], stderrthreshold: 1}`, ""},
 	{`extraArgs: ['-config=C:\k\own.yaml']`, ""},
 
 	{"image: {digest: 'sha256:1'}", "/image/digest"},
@@ -153,7 +153,7 @@ affinity:
 	{"metrics: {enabled: true, address: 300.0.0.1}", "in brackets, such as [::1]"},
 	{"metrics: {enabled: true, address: 'a b'}", "/metrics/address"},
 	{"metrics: {enabled: true, address: '[::1]'}\nlivenessProbe: {enabled: true}", ""},
-	{"metrics: {enabled: true, address: '[fd00::5]', firewallRule: {enabled: true, from: [10.0.0.0/8, 'fd00::/8']}}", ""},
+	{"metrics: {enabled: true, address: '[::]', firewallRule: {enabled: true, from: [10.0.0.0/8, 'fd00::/8']}}", ""},
 	{"metrics: {enabled: true, address: 0.0.0.0, firewallRule: {enabled: true}, serviceMonitor: {interval: 30s, sampleLimit: 2000000, metricRelabelings: [{action: drop, regex: go_.*, sourceLabels: [__name__]}]}}", ""},
 	{"metrics: {firewallRule: {enabled: true, from: [anywhere]}}", "/metrics/firewallRule/from"},
 	{"metrics: {firewallRule: {from: ['10.0.0.0/8 & calc.exe']}}", "/metrics/firewallRule/from"},
