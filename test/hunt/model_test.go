@@ -385,6 +385,9 @@ func (s diskState) partly(name string, i int) []any {
 			}
 		}
 	case "Online", "Offline":
+		if name == "Online" && s.lent { // a look left it read-only, and it is made writable offline
+			states = options(states, func(d *diskState) { d.online, d.lent, d.up = false, false, false })
+		}
 		states = options(states, func(d *diskState) { d.online, d.lent, d.up = name == "Online", false, false })
 	case "Format":
 		if s.table == 2 && s.files == 0 {
