@@ -82,7 +82,7 @@ func everyKey(t *testing.T) values {
 	config["log_file_max_size"] = float64(2000000)
 	config["pprof-bind-address"] = "127.0.0.1:6060"
 	config["logtostderr"], config["alsologtostderr"] = false, true // files are of no use otherwise
-	delete(config, "pipe-sddl") // is judged by Windows
+	delete(config, "pipe-sddl")                                    // is judged by Windows
 	return config
 }
 
