@@ -261,6 +261,9 @@ var unnamed = map[string]string{}
 // While a Win32 call of a volume's life fails, hangs or lies, doctor and why name the fault, or say
 // that something is unknown. None is ok unless the life completes, and no advice does harm.
 func TestMatrix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes too long with -short; make test runs it")
+	}
 	life, steps := matrixSteps(t)
 	seen := map[string]bool{}
 	counts := map[string]int{}

@@ -50,6 +50,9 @@ func TestLives(t *testing.T) {
 // Each call of a life through pipes is lost once: it is not made, or its answer does not arrive.
 // The driver calls again, as a new process that remembers nothing, and the life ends as always.
 func TestEachCallIsLostOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes too long with -short; make test runs it")
+	}
 	for _, w := range []way{allPipes, existing} {
 		for _, kind := range []string{"disk", "share", "iscsi"} {
 			if w.existing && kind == "iscsi" {
@@ -121,6 +124,9 @@ func loseCall(t *testing.T, w way, kind string, made bool, lost int) int {
 // Each Win32 call of a life in process fails once: the first of each name and code. The driver
 // calls again, and the life ends as always.
 func TestEachWin32CallFailsOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes too long with -short; make test runs it")
+	}
 	for _, kind := range []string{"disk", "share", "iscsi"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
