@@ -246,7 +246,7 @@ func TestServiceStopDuringCall(t *testing.T) {
 // A service that cannot serve never runs. Its process ends without reporting a stop, so that
 // Windows runs failure actions.
 func TestServiceCannotServe(t *testing.T) {
-	t.Run("address", func(t *testing.T) { cannotServe(t, "-metrics-bind-address=nowhere", "flag -metrics-bind-address=", 1) })
+	t.Run("rights", func(t *testing.T) { cannotServe(t, "-pipe-sddl=nonsense", "flag -pipe-sddl: security descriptor", 1) })
 	t.Run("flag", func(t *testing.T) { cannotServe(t, "-nonsense", "flag provided but not defined: -nonsense", 2) })
 }
 
