@@ -36,7 +36,7 @@ import (
 type fixture struct {
 	*testing.T
 	win   *emulated.Node
-	log   *bytes.Buffer
+	log   *logged
 	state string
 	// The services of the current process. start makes new ones.
 	node *node.Node
@@ -61,11 +61,30 @@ func begin(t *testing.T, servers ...nodespec.SMBServer) *fixture {
 // beginOn is begin on a node with the given options.
 func beginOn(t *testing.T, c nodespec.Config) *fixture {
 	t.Helper()
-	f := &fixture{T: t, log: &bytes.Buffer{}, state: t.TempDir(), calls: map[string]int{}}
+	f := &fixture{T: t, log: &logged{}, state: t.TempDir(), calls: map[string]int{}}
 	c.StateDir, c.Log, c.SMBServers = f.state, slog.New(slog.DiscardHandler), append(c.SMBServers, files)
 	f.win = nodetest.Open(t, c, emulated.Machine{})
 	f.start()
 	return f
+}
+
+// logged is the log of all processes of a fixture: the work of one that ended may still go on.
+type logged struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	return len(p), nil
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.text)
 }
 
 // start starts a new process of CSI Proxy on the same node.
@@ -1686,7 +1705,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		return err
 	})
 	f.ok(err)
-	seen.Write(f.log.Bytes())
+	seen.WriteString(f.log.String())
 	text := seen.String()
 	if len(text) < 10_000 || !strings.Contains(text, "ann") {
 		t.Errorf("checked only %d bytes", len(text))
