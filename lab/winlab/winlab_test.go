@@ -192,7 +192,7 @@ func TestRun(t *testing.T) {
 func TestEndpoints(t *testing.T) {
 	lab := winlab.New(t, simnode.New(t), func(c *winlab.Config) { c.Plain = true })
 	if _, err := exec.LookPath("x86_64-w64-mingw32-gcc"); err != nil {
-		t.Skip("Unix sockets need the shim, which needs x86_64-w64-mingw32-gcc")
+		t.Skip("Unix sockets need the shim, which needs x86_64-w64-mingw32-gcc; make test installs it")
 	}
 	exe, pipes := exampledriver.Build(t), filepath.Join(t.TempDir(), "pipe.exe")
 	build := exec.Command("go", "build", "-o", pipes, "./testdata/pipe")

@@ -1318,7 +1318,7 @@ func TestOfflineVolumeIsBroughtOnline(t *testing.T) {
 	}
 }
 
-// A volume knows of the growth of its partition only after it has been told.
+// A volume has the new size of its partition only after IOCTL_VOLUME_UPDATE_PROPERTIES.
 func TestResizeVolumeUpdatesVolumeAfterGrowth(t *testing.T) {
 	for _, fs := range []string{"NTFS", ""} {
 		f := newFixture(t, nodespec.Config{}, data(gib, fs))

@@ -463,7 +463,7 @@ func (s victim) judge(t *testing.T, m *machine, where string, o *outcome) {
 func needSgdisk(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("sgdisk"); err != nil {
-		t.Skip("needs sgdisk: a machine with the package gdisk")
+		t.Skip("needs sgdisk, of the package gdisk; make test installs it")
 	}
 }
 

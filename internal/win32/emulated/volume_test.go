@@ -288,7 +288,7 @@ func TestVolumeGrowth(t *testing.T) {
 	}
 	ioctl(t, n, v, win32.IOCTL_VOLUME_UPDATE_PROPERTIES, nil, 0)
 	if got := length(); got != 600*mib {
-		t.Errorf("%d bytes after the volume was told, want %d", got, 600*mib)
+		t.Errorf("%d bytes after IOCTL_VOLUME_UPDATE_PROPERTIES, want %d", got, 600*mib)
 	}
 }
 

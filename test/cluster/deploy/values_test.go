@@ -313,7 +313,7 @@ func sets(t *testing.T, files map[string]string) map[string]*appsv1.DaemonSet {
 	return all
 }
 
-// What the API server lets nobody change is as it was, also beside pools.
+// Fields that the API server does not allow to change are as before, also with pools.
 func TestUpgradeKeepsWhatIsImmutable(t *testing.T) {
 	text, err := os.ReadFile("testdata/before-pools.yaml")
 	if err != nil {
