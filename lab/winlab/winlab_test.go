@@ -181,7 +181,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The driver listens before it logs the versions.
-	for start := time.Now(); !strings.Contains(lab.Output(), "disk/v1beta3"); time.Sleep(20 * time.Millisecond) {
+	for start := time.Now(); !strings.Contains(lab.Output(), `"disk":"v1beta3"`); time.Sleep(20 * time.Millisecond) {
 		if time.Since(start) > limit {
 			t.Fatalf("the driver has not found the versions that are served: %q", lab.Output())
 		}
