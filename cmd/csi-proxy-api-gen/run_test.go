@@ -211,7 +211,7 @@ func copyOfRepository(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	from := os.DirFS("../..")
-	for _, dir := range []string{"client", "cmd", "pkg", "internal/wire", "docs/api.md"} {
+	for _, dir := range []string{"client", "cmd", "pkg", "internal/wire", "docs/drivers/api.md"} {
 		err := fs.WalkDir(from, dir, func(name string, d fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) && name == dir {
 				return nil

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// docs/csi-proxyctl.md documents the fields of lists, on which scripts depend.
+// docs/run/csi-proxyctl.md documents the fields of lists, on which scripts depend.
 func TestListFieldsMatchDocs(t *testing.T) {
-	text, err := os.ReadFile("../../docs/csi-proxyctl.md")
+	text, err := os.ReadFile("../../docs/run/csi-proxyctl.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,12 +27,12 @@ func TestListFieldsMatchDocs(t *testing.T) {
 		fields := fieldNames(reflect.TypeOf(entry))
 		for _, f := range fields {
 			if !strings.Contains(documented[command], "`"+f+"`") {
-				t.Errorf("%s: docs/csi-proxyctl.md does not document the field %s: %s", command, f, documented[command])
+				t.Errorf("%s: docs/run/csi-proxyctl.md does not document the field %s: %s", command, f, documented[command])
 			}
 		}
 		others := map[string]int{"doctor": 4, "why": 1}[command] // ok, note, unknown and problem; doctor
 		if n := strings.Count(documented[command], "`") / 2; n != len(fields)+others {
-			t.Errorf("%s has the fields %v, but docs/csi-proxyctl.md documents %s", command, fields, documented[command])
+			t.Errorf("%s has the fields %v, but docs/run/csi-proxyctl.md documents %s", command, fields, documented[command])
 		}
 	}
 }

@@ -23,9 +23,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
-const incidentsPage = "../../docs/troubleshooting.md"
+const incidentsPage = "../../docs/run/troubleshooting.md"
 
-// incident is a section of docs/troubleshooting.md.
+// incident is a section of docs/run/troubleshooting.md.
 type incident struct {
 	heading  string
 	commands []incidentCommand
@@ -37,7 +37,7 @@ type incidentCommand struct {
 	want []string
 }
 
-// incidents returns the sections of docs/troubleshooting.md with commands and their output.
+// incidents returns the sections of docs/run/troubleshooting.md with commands and their output.
 func incidents() ([]incident, error) {
 	page, err := os.ReadFile(incidentsPage)
 	if err != nil {
@@ -75,7 +75,7 @@ func incidents() ([]incident, error) {
 	return all, nil
 }
 
-// findIncident returns the section of docs/troubleshooting.md with a heading.
+// findIncident returns the section of docs/run/troubleshooting.md with a heading.
 func findIncident(ts *testscript.TestScript, heading string) incident {
 	all, err := incidents()
 	ts.Check(err)

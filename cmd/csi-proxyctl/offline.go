@@ -43,7 +43,7 @@ func whyOffline(d *admin.Disk, all []*admin.Disk) offline {
 	return whyByWindows(d, online)
 }
 
-// whyByWindows explains the reason that Windows reports, by its name (docs/contract/disks.md,
+// whyByWindows explains the reason that Windows reports, by its name (docs/develop/contract/disks.md,
 // why a disk is offline). online is the command that brings the disk online.
 func whyByWindows(d *admin.Disk, online string) offline {
 	look := fmt.Sprintf("; csi-proxyctl disk clear %d --dry-run shows what is on it, if a driver refuses it", d.Number)

@@ -25,7 +25,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
 )
 
-// The exit codes; docs/csi-proxyctl.md documents them.
+// The exit codes; docs/run/csi-proxyctl.md documents them.
 const (
 	exitOK          = 0
 	exitFailure     = 1   // the command failed, or its result is incomplete

@@ -140,7 +140,7 @@ func TestScripts(t *testing.T) {
 				ts.Check(os.CopyFS(ts.MkAbs(args[1]), z))
 			},
 			// incident HEADING [SOURCE=PATTERN...] asks the sources, and runs the commands of a
-			// section of docs/troubleshooting.md.
+			// section of docs/run/troubleshooting.md.
 			"incident": o.incident,
 			// mark makes everything that the sources say now old, so that the next incident has
 			// only what is new.

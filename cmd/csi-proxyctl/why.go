@@ -332,7 +332,7 @@ func hanging(c *admin.Call) bool {
 type field struct{ name, value string }
 
 // fieldsOf returns the fields in the target of a call, which quotes texts as Go does if
-// necessary (docs/reference.md, audit log).
+// necessary (docs/run/reference.md, audit log).
 func fieldsOf(target string) (all []field) {
 	for {
 		name, rest, ok := strings.Cut(strings.TrimLeft(target, " "), "=")

@@ -59,7 +59,7 @@ func (r *release) image() error {
 		if complete {
 			r.say("image for %s: complete, on the base that -base holds", arch)
 		} else {
-			r.say("image for %s: INCOMPLETE: it has only the layer of csi-proxy; docs/release.md says how to add a base image", arch)
+			r.say("image for %s: INCOMPLETE: it has only the layer of csi-proxy; docs/develop/release.md says how to add a base image", arch)
 		}
 	}
 	path := filepath.Join(r.out, "image")

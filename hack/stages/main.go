@@ -198,7 +198,7 @@ func (r *report) close(name string) int {
 		}
 	}
 	if !strings.HasPrefix(name, "generate") {
-		r.logf("  not run at all: anything on a real Windows; see docs/evidence/verification.md")
+		r.logf("  not run at all: anything on a real Windows; see docs/develop/verification.md")
 	}
 	r.logf("%d passed, %d failed, %d skipped", passed, failed, skipped)
 	if failed > 0 {

@@ -132,7 +132,7 @@ func isEFI(l win32.Layout, p win32.Partition) bool {
 }
 
 // startExtents returns where the partition lies from which Windows starts: Setup keeps the name of
-// its device (docs/contract/disks.md#disks-that-windows-needs).
+// its device (docs/develop/contract/disks.md#disks-that-windows-needs).
 func startExtents(ctx context.Context, n *node.Node) ([]win32.Extent, error) {
 	text, err := n.API.RegistryText(`SYSTEM\Setup`, "SystemPartition")
 	if err == nil && len(text) != 1 {

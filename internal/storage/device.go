@@ -36,7 +36,7 @@ func tryFor(limit time.Duration) node.Pace {
 }
 
 // transient reports whether err is one that goes away by itself soon after a
-// device arrives (docs/contract/calls.md#transient-errors).
+// device arrives (docs/develop/contract/calls.md#transient-errors).
 func transient(err error) bool {
 	return win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY,
 		win32.ERROR_BUSY, win32.ERROR_NO_SUCH_DEVICE, win32.ERROR_SEM_TIMEOUT, win32.ERROR_MEDIA_CHANGED)

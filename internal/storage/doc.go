@@ -19,6 +19,6 @@
 //
 // Codes and layouts come from the Windows SDK, through package win32. Partition
 // sizes and offsets are those that Windows 10, Server 2016 and later use. What
-// this package expects of Windows, with its sources, is in docs/contract/disks.md and
-// docs/contract/volumes.md.
+// this package expects of Windows, with its sources, is in docs/develop/contract/disks.md and
+// docs/develop/contract/volumes.md.
 package storage

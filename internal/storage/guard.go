@@ -366,7 +366,7 @@ type place struct {
 }
 
 // Where Windows says which files it keeps open itself
-// (docs/contract/disks.md#disks-that-windows-needs).
+// (docs/develop/contract/disks.md#disks-that-windows-needs).
 const (
 	memoryManagement = `SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management`
 	crashControl     = `SYSTEM\CurrentControlSet\Control\CrashControl`

@@ -45,7 +45,7 @@ func Used(l win32.Layout) []win32.Partition {
 // that is an MBR without partitions that has signature 0, or signature 1 and the entry of
 // a superfloppy. Windows also says so of a file system on the whole disk and of a disk
 // that it cannot read, so [Disk.Look] has the last word on what may be written
-// (docs/contract/disks.md#partition-table).
+// (docs/develop/contract/disks.md#partition-table).
 func Uninitialized(l win32.Layout) bool {
 	switch l.Style {
 	case win32.PARTITION_STYLE_RAW:

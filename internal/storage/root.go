@@ -75,7 +75,7 @@ const (
 )
 
 // The access control lists of a volume's root directory: that which Windows gives a new NTFS
-// (docs/contract/volumes.md#format), and the same with the right of Users to change everything.
+// (docs/develop/contract/volumes.md#format), and the same with the right of Users to change everything.
 // Accounts of ordinary containers, such as ContainerUser, are in that group.
 func windowsRights() []win32.ACE {
 	return append(rootRights(readAndExecute),

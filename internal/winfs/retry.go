@@ -29,7 +29,7 @@ func inUse(err error) bool {
 const maxAway = 5 * time.Second
 
 // IsAway reports whether err means that the device of an open volume is missing
-// (docs/contract/calls.md). Devices come back after a moment, as when their driver or their
+// (docs/develop/contract/calls.md). Devices come back after a moment, as when their driver or their
 // path is replaced, so operations of this package have waited for five seconds.
 func IsAway(err error) bool {
 	return win32.IsCode(err, win32.ERROR_NO_SUCH_DEVICE, win32.ERROR_DEVICE_NOT_CONNECTED, win32.ERROR_DEVICE_REMOVED)

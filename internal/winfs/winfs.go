@@ -48,7 +48,7 @@
 // made, linked, mounted over or removed in the directories of Windows and of the programs that
 // run containers ([winpath.Own]), and what contains one is not removed.
 //
-// docs/evidence/verification.md lists what was verified, and on which systems.
+// docs/develop/verification.md lists what was verified, and on which systems.
 package winfs
 
 import (

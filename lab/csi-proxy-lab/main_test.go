@@ -97,7 +97,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// TestPage runs the commands of docs/lab.md, and measures each.
+// TestPage runs the commands of docs/drivers/lab.md, and measures each.
 func TestPage(t *testing.T) {
 	s, err := session.Open(t.Context(), session.Options{})
 	if errors.Is(err, session.ErrNoWine) {
@@ -113,7 +113,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs", "lab.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "drivers", "lab.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestPage(t *testing.T) {
 		{"run --cloud example-smb bin/csi-driver.exe -node-id=node-1", "serves CSI"},
 		{"story --secrets /dev/null", "NodeStageVolume: rpc error"},
 		{"down", ""},
-		{"up --node docs/lab.md", "--node "},
+		{"up --node docs/drivers/lab.md", "--node "},
 		{"up --beta", "The lab is up"},
 		{"run --cloud gce bin/gce-pd.exe --run-controller-service=false", "serves CSI"},
 		{"story", "DeleteVolume, again"},

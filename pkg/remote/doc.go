@@ -32,7 +32,7 @@
 //
 //	disk/v1beta1 SetDiskState: version v1beta1 of the disk API, the newest that is served, does not have this method
 //
-// docs/api.md shows which version has which method; in older ones some have
+// docs/drivers/api.md shows which version has which method; in older ones some have
 // other names, which this package knows. Before volume v1beta3, ListVolumesOnDisk
 // cannot be asked about one partition.
 //
@@ -70,6 +70,6 @@
 // has the kind hosterr.ErrInvalid.
 //
 // Package conformance tests these clients over simulated nodes, with all versions served and
-// with only the oldest versions. docs/evidence/verification.md says what has been verified,
+// with only the oldest versions. docs/develop/verification.md says what has been verified,
 // and on which systems.
 package remote

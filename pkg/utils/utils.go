@@ -9,9 +9,9 @@
 // be called concurrently.
 //
 // RunPowershellCmd of older releases is gone, because nothing here starts a
-// process or a shell. docs/migrating/pkg-utils.md lists what replaces it.
+// process or a shell. docs/drivers/migrating/pkg-utils.md lists what replaces it.
 //
-// What has been verified, and on what: docs/evidence/verification.md.
+// What has been verified, and on what: docs/develop/verification.md.
 package utils
 
 import (

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What docs/drivers.md says after the lines in go.mod: the mistake, its message, and the
+// What docs/drivers/modules.md says after the lines in go.mod: the mistake, its message, and the
 // remedy, for a driver that was built with the published modules.
 func TestAfterTheReplaceLine(t *testing.T) {
 	if testing.Short() {

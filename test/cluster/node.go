@@ -248,7 +248,7 @@ func (n *Node) Left() ([]string, error) {
 	}
 	for _, m := range state.Mounts {
 		// UnmountVolume may leave the record of a volume whose disk is gone, which an
-		// administrator removes with mountvol /R (docs/contract/volumes.md#unmount).
+		// administrator removes with mountvol /R (docs/develop/contract/volumes.md#unmount).
 		if slices.ContainsFunc(state.Volumes, func(v nodespec.VolumeInfo) bool { return v.ID == m.Volume }) {
 			left = append(left, "volume at "+m.Path)
 		}

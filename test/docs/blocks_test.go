@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 }
 
 // tutorial is the page whose commands take longer than those of all others.
-const tutorial = "docs/tutorial.md"
+const tutorial = "docs/drivers/tutorial.md"
 
 // Every block of every page has a known kind, and its commands work.
 func TestBlocks(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // file or in the text of a page.
 type citation struct {
 	line int
-	text string // docs/contract/disks.md#rescan
+	text string // docs/develop/contract/disks.md#rescan
 }
 
 var (
@@ -130,23 +130,23 @@ func TestCitationsResolve(t *testing.T) {
 
 func TestResolveFindsWrongCitations(t *testing.T) {
 	all := map[string]page{}
-	for _, p := range []page{parse("docs/contract/disks.md", "# Disks\n\n## Serial number\n\n| <a id=\"d1\"></a>D1 |\n"), parse("pkg/disk/notes.md", "# Notes\n")} {
+	for _, p := range []page{parse("docs/develop/contract/disks.md", "# Disks\n\n## Serial number\n\n| <a id=\"d1\"></a>D1 |\n"), parse("pkg/disk/notes.md", "# Notes\n")} {
 		all[p.name] = p
 	}
 	for text, good := range map[string]bool{
-		"// See docs/contract/disks.md.":                        true,
-		"// See docs/contract/disks.md#serial-number.":          true,
-		"// See docs/contract/disks.md#d1.":                     true,
-		"// See notes.md.":                                      true,
-		"// See https://example.com/docs/win32.md.":             true,
-		"var _ = \"../../docs/contract/disks.md\"":              true,
-		"var _ = \"a.md\" // of another program":                true,
-		"// See docs/contract/disks.md#serial-numbers.":         false,
-		"// See docs/contract/discs.md.":                        false,
-		"// See win32.md 3.4.":                                  false,
-		"/* See\n   win32.md */":                                false,
-		"var _ = \"docs/contract/discs.md\"":                    false,
-		"func f() { _ = `see docs/contract/disks.md#nothing` }": false,
+		"// See docs/develop/contract/disks.md.":               true,
+		"// See docs/develop/contract/disks.md#serial-number.": true,
+		"// See docs/develop/contract/disks.md#d1.":            true,
+		"// See notes.md.":                                              true,
+		"// See https://example.com/docs/win32.md.":                     true,
+		"var _ = \"../../docs/develop/contract/disks.md\"":              true,
+		"var _ = \"a.md\" // of another program":                        true,
+		"// See docs/develop/contract/disks.md#serial-numbers.":         false,
+		"// See docs/develop/contract/discs.md.":                        false,
+		"// See win32.md 3.4.":                                          false,
+		"/* See\n   win32.md */":                                        false,
+		"var _ = \"docs/develop/contract/discs.md\"":                    false,
+		"func f() { _ = `see docs/develop/contract/disks.md#nothing` }": false,
 	} {
 		list, err := cited("pkg/disk/disk.go", []byte("package disk\n\n"+text+"\n"))
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	comparedFile = "docs/evidence/compared.md"
+	comparedFile = "docs/drivers/compared.md"
 	defects      = 50
 )
 

@@ -14,7 +14,7 @@ var (
 	nameThenNumber = regexp.MustCompile(`\b((?:ERROR|ISDSC)_\w+)\s*\((0x[0-9A-F]+|\d+)\)`)
 )
 
-// Errors that docs/contract names with their numbers have these numbers in package
+// Errors that docs/develop/contract names with their numbers have these numbers in package
 // win32, if it names them.
 func TestNumbersInTheContract(t *testing.T) {
 	numbers := map[string]uint64{}
@@ -26,7 +26,7 @@ func TestNumbersInTheContract(t *testing.T) {
 	}
 	pairs := 0
 	for _, p := range pages(t) {
-		if !strings.HasPrefix(p.name, "docs/contract/") {
+		if !strings.HasPrefix(p.name, "docs/develop/contract/") {
 			continue
 		}
 		hold := func(name, number string) {

@@ -17,9 +17,9 @@
 // Blocks of other kinds fail. So do links to missing files and headings, and
 // default values of flags that differ from the program's help.
 //
-// Go files cite pages in comments: docs/contract/disks.md#rescan. A citation of a
+// Go files cite pages in comments: docs/develop/contract/disks.md#rescan. A citation of a
 // missing page or heading fails, too. So does a directory, file or test in
-// a code span that does not exist, and a message in docs/troubleshooting.md that no
+// a code span that does not exist, and a message in docs/run/troubleshooting.md that no
 // program returns.
 //
 // The command make only checks that the Makefile has the target, because the

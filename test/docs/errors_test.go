@@ -130,11 +130,11 @@ func explains(documented, message string) bool {
 	return true
 }
 
-// documentedMessages returns the messages in the tables of docs/troubleshooting.md.
+// documentedMessages returns the messages in the tables of docs/run/troubleshooting.md.
 func documentedMessages(t *testing.T) []string {
 	t.Helper()
 	all := pages(t)
-	page := all[slices.IndexFunc(all, func(p page) bool { return p.name == "docs/troubleshooting.md" })]
+	page := all[slices.IndexFunc(all, func(p page) bool { return p.name == "docs/run/troubleshooting.md" })]
 	var documented []string
 	for _, m := range messageRow.FindAllStringSubmatch(page.text, -1) {
 		for _, span := range code.FindAllString(m[1], -1) {
@@ -146,7 +146,7 @@ func documentedMessages(t *testing.T) []string {
 	return documented
 }
 
-// docs/troubleshooting.md explains every error that a request can get, as far as it is not one
+// docs/run/troubleshooting.md explains every error that a request can get, as far as it is not one
 // that Windows returned.
 func TestEveryErrorIsExplained(t *testing.T) {
 	documented := documentedMessages(t)
@@ -166,7 +166,7 @@ func TestEveryErrorIsExplained(t *testing.T) {
 					continue
 				}
 				if !slices.ContainsFunc(documented, func(d string) bool { return explains(d, m.text) }) {
-					t.Errorf("%s: docs/troubleshooting.md does not explain %q", m.at, m.text)
+					t.Errorf("%s: docs/run/troubleshooting.md does not explain %q", m.at, m.text)
 				}
 			}
 		}

@@ -19,7 +19,7 @@ var (
 	inHelp   = regexp.MustCompile(`\(default (.*)\)\s*$`)
 )
 
-// The tables of docs/reference.md have every flag of csi-proxy and csi-proxy-sim
+// The tables of docs/run/reference.md have every flag of csi-proxy and csi-proxy-sim
 // with the default that -h shows, except for the flags of the log library.
 func TestFlagDefaultsMatchHelp(t *testing.T) {
 	bin, err := build()
@@ -43,7 +43,7 @@ func TestFlagDefaultsMatchHelp(t *testing.T) {
 		}
 	}
 	all := pages(t)
-	text := all[slices.IndexFunc(all, func(p page) bool { return p.name == "docs/reference.md" })].text
+	text := all[slices.IndexFunc(all, func(p page) bool { return p.name == "docs/run/reference.md" })].text
 	documented := map[string]string{}
 	for _, m := range flagRow.FindAllStringSubmatch(text, -1) {
 		documented[m[1]] = strings.ReplaceAll(m[2], "`", "")
@@ -56,16 +56,16 @@ func TestFlagDefaultsMatchHelp(t *testing.T) {
 		switch {
 		case slices.Contains(klogFlags, name):
 		case !ok:
-			t.Errorf("docs/reference.md does not have the flag -%s", name)
+			t.Errorf("docs/run/reference.md does not have the flag -%s", name)
 		case want == "" && !regexp.MustCompile(`^(none|empty|false|0|MSiSCSI only)\b`).MatchString(got):
-			t.Errorf("docs/reference.md has %q as the default of -%s, which has none", got, name)
+			t.Errorf("docs/run/reference.md has %q as the default of -%s, which has none", got, name)
 		case !strings.Contains(got, want):
-			t.Errorf("docs/reference.md has %q as the default of -%s, -h shows %q", got, name, want)
+			t.Errorf("docs/run/reference.md has %q as the default of -%s, -h shows %q", got, name, want)
 		}
 	}
 	for name := range documented {
 		if _, ok := real[name]; !ok {
-			t.Errorf("docs/reference.md has the flag -%s, which -h does not show", name)
+			t.Errorf("docs/run/reference.md has the flag -%s, which -h does not show", name)
 		}
 	}
 }

@@ -52,11 +52,11 @@ func returned(message string, literals []string) bool {
 
 var messageRow = regexp.MustCompile("(?m)^\\| (?:hint )?((?:`[^`]+`(?:, )?)+)")
 
-// Every message in the tables of docs/troubleshooting.md is one that the product
+// Every message in the tables of docs/run/troubleshooting.md is one that the product
 // returns.
 func TestMessagesAreReturned(t *testing.T) {
 	all := pages(t)
-	page := all[slices.IndexFunc(all, func(p page) bool { return p.name == "docs/troubleshooting.md" })]
+	page := all[slices.IndexFunc(all, func(p page) bool { return p.name == "docs/run/troubleshooting.md" })]
 	have := literals(t)
 	rows := 0
 	for _, m := range messageRow.FindAllStringSubmatch(page.text, -1) {

@@ -57,8 +57,8 @@ func TestNamesInPagesExist(t *testing.T) {
 // notThere are names of files and directories outside of this repository, with the
 // reason why a page has them.
 var notThere = map[string]string{
-	"client/api/disk/v2":    "docs/adding-a-version.md has the reader make it",
-	"client/groups/disk/v2": "docs/adding-a-version.md has the reader make it",
+	"client/api/disk/v2":    "docs/develop/adding-a-version.md has the reader make it",
+	"client/groups/disk/v2": "docs/develop/adding-a-version.md has the reader make it",
 	"pkg/wmi":               "a package of the published library",
 	"pkg/cim":               "a package of the published library",
 	"pkg/disk/api":          "a package of the published library",

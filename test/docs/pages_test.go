@@ -103,7 +103,7 @@ func pages(t *testing.T) []page {
 	for name, text := range files(t, root, func(name string) bool { return filepath.Ext(name) == ".md" }) {
 		all = append(all, parse(name, string(text)))
 	}
-	for _, must := range []string{"README.md", "ARCHITECTURE.md", "docs/reference.md", "docs/csi-proxyctl.md"} {
+	for _, must := range []string{"README.md", "ARCHITECTURE.md", "docs/run/reference.md", "docs/run/csi-proxyctl.md"} {
 		if !slices.ContainsFunc(all, func(p page) bool { return p.name == must }) {
 			t.Fatalf("%s is not among the %d pages found", must, len(all))
 		}

@@ -17,7 +17,7 @@ func TestSupportPage(t *testing.T) {
 		}
 		return string(text)
 	}
-	page := read("docs/support.md")
+	page := read("docs/run/support.md")
 	for _, v := range []struct{ file, pattern, on string }{
 		{"test/cluster/go.mod", `k8s\.io/kubernetes (v\S+)`, "kube-apiserver "},
 		{"test/cluster/go.mod", `go\.etcd\.io/etcd/server/v3 (v\S+)`, "etcd "},
@@ -35,7 +35,7 @@ func TestSupportPage(t *testing.T) {
 		if m == nil {
 			t.Errorf("%s has no %s", v.file, v.pattern)
 		} else if want := v.on + m[1]; !strings.Contains(page, want+" ") && !strings.Contains(page, want+",") {
-			t.Errorf("docs/support.md lacks %q, which is in %s", want, v.file)
+			t.Errorf("docs/run/support.md lacks %q, which is in %s", want, v.file)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package growth tests that the steps in docs/adding-a-version.md are sufficient to
+// Package growth tests that the steps in docs/develop/adding-a-version.md are sufficient to
 // extend the API. The test follows the page on a copy of the project: it applies the
 // page's blocks, runs the generator, and runs the tests that guard the API. Then it
 // uses the new method and the new fields through pipes.

@@ -17,7 +17,7 @@ import (
 
 const (
 	root = "../.."
-	page = "docs/adding-a-version.md"
+	page = "docs/develop/adding-a-version.md"
 
 	// maxFiles limits the files that are edited by hand for a method, a field of a request
 	// and a field of a response in a new version.

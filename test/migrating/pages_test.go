@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-var write = flag.Bool("write", false, "update the Go blocks of docs/migrating and docs/tutorial.md")
+var write = flag.Bool("write", false, "update the Go blocks of docs/drivers/migrating and docs/drivers/tutorial.md")
 
 const root = "../.."
 
@@ -27,11 +27,11 @@ var block = regexp.MustCompile("(?ms)^(?:<!-- (\\S+\\.go): ([^\n]*) -->\n\n?)?``
 
 // The Go blocks of the pages are those of the files that they name.
 func TestPagesShowFiles(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "migrating", "*.md"))
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "drivers", "migrating", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages = append(pages, filepath.Join(root, "docs", "tutorial.md"))
+	pages = append(pages, filepath.Join(root, "docs", "drivers", "tutorial.md"))
 	shown := 0
 	for _, page := range pages {
 		if slices.Contains(written, filepath.Base(page)) {

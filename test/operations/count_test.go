@@ -28,7 +28,7 @@ type cost struct {
 	perVolume int64 // then, how many more for each other volume
 }
 
-// costs are those of operations by their names. docs/performance.md has them in words.
+// costs are those of operations by their names. docs/run/performance.md has them in words.
 var costs = map[string]cost{
 	"PartitionDisk":                              {calls: 359, reads: 230, searches: 366, perVolume: 4},
 	"PartitionDisk again":                        {calls: 34, searches: 86, perVolume: 8},

@@ -398,7 +398,7 @@ func TestGoLines(t *testing.T) {
 		}
 	}
 	version := strings.TrimSuffix(toBuild, ".0")
-	for _, page := range []string{"README.md", "CONTRIBUTING.md", "docs/install.md", "docs/evidence/windows.md"} {
+	for _, page := range []string{"README.md", "CONTRIBUTING.md", "docs/run/install.md", "docs/develop/windows.md"} {
 		if !strings.Contains(read(t, page), "Go "+version+" or newer") {
 			t.Errorf("%s does not say that the project needs \"Go %s or newer\"", page, version)
 		}
@@ -510,7 +510,7 @@ func TestWindowsBuildMatchesMakefile(t *testing.T) {
 	}
 	ldflags := strings.Replace(variable("LDFLAGS"), "$(VERSION)", "$version", 1)
 	build := strings.NewReplacer("CGO_ENABLED=0 $(GO)", "go", "$(TAGS)", variable("TAGS"), "'$(LDFLAGS)'", `"`+ldflags+`"`).Replace(variable("BUILD"))
-	for _, path := range []string{".github/workflows/windows.yml", "docs/evidence/windows.md"} {
+	for _, path := range []string{".github/workflows/windows.yml", "docs/develop/windows.md"} {
 		for _, want := range []string{build + " -o bin/ ./cmd/csi-proxy ./cmd/csi-proxy-sim ./cmd/csi-proxyctl", "go run ./hack/stamp -version $version bin/csi-proxy.exe bin/csi-proxy-sim.exe bin/csi-proxyctl.exe"} {
 			if !strings.Contains(read(t, path), want) {
 				t.Errorf("%s does not have the line %s", path, want)

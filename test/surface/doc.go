@@ -3,6 +3,6 @@
 // type-checks their packages without function bodies, and apidiff finds incompatible
 // differences to our packages, for Windows and Linux.
 //
-// The table in docs/compatible.md lists every allowed difference with its reason. A
+// The table in docs/drivers/compatible.md lists every allowed difference with its reason. A
 // difference without a row fails the test, and so does a row without a difference.
 package surface

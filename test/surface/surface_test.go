@@ -235,7 +235,7 @@ func breaks(published, ours *types.Package) []string {
 }
 
 // page has a table of allowed differences: package, difference, reason.
-const page = "../../docs/compatible.md"
+const page = "../../docs/drivers/compatible.md"
 
 type exception struct{ pkg, difference string }
 

@@ -6,8 +6,8 @@
 //
 //	go test ./test/windows -v
 //
-// docs/evidence/windows.md describes how to run it, and
-// docs/evidence/verification.md what has been run so far. make test vets it for
+// docs/develop/windows.md describes how to run it, and
+// docs/develop/verification.md what has been run so far. make test vets it for
 // amd64 and arm64, and runs the tests that need no disk, share or target under
 // Wine.
 package windows

@@ -5,7 +5,7 @@
 // administrator rights. CSI_PROXY_BINARY is the path of the csi-proxy.exe to
 // test, and CSI_PROXY_SIM_BINARY that of csi-proxy-sim.exe. So far they have run
 // under Wine 10 only (hack/wine.sh), as the stage wine of make test.
-// docs/evidence/verification.md lists what Wine cannot show: it enforces no
+// docs/develop/verification.md lists what Wine cannot show: it enforces no
 // access rights, has no reparse points, and its disks support no control codes.
 //
 // TestOperations runs on any system, over the emulated node where there is no

@@ -1,7 +1,7 @@
 // Command bench measures the daemon against its transport and prints one table. Each
 // figure is of the same round and machine as that of a bare gRPC server on the same kind
 // of pipe, which answers the same messages, because only ratios can be compared between
-// machines. docs/performance.md explains the table.
+// machines. docs/run/performance.md explains the table.
 //
 // `make bench` runs it on this machine and, if there is a Wine, as a Windows program.
 package main

@@ -13,7 +13,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 )
 
-// The numbers of entries in the Windows event log; docs/reference.md documents them.
+// The numbers of entries in the Windows event log; docs/run/reference.md documents them.
 const (
 	eventServing = 1
 	eventStopped = 2

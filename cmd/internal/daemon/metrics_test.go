@@ -273,7 +273,7 @@ func TestProfilesHaveTheirOwnAddress(t *testing.T) {
 // labels, and no others.
 func documented(t *testing.T, scrape string) {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/reference.md")
+	page, err := os.ReadFile("../../../docs/run/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}

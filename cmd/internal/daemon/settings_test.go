@@ -22,7 +22,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/windowshost"
 )
 
-var update = flag.Bool("update", false, "write docs/configuration.md")
+var update = flag.Bool("update", false, "write docs/run/configuration.md")
 
 // programs returns new programs, whose hosts have no values of flags yet.
 func programs() []daemon.Program {
@@ -278,14 +278,14 @@ func TestDaemonWithConfigFile(t *testing.T) {
 	}
 }
 
-// TestConfigurationPage checks that docs/configuration.md has all keys. With -update it
+// TestConfigurationPage checks that docs/run/configuration.md has all keys. With -update it
 // writes the page.
 func TestConfigurationPage(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs Linux, where make test checks the page, which is the same on every system")
 	}
 	defer klog.CaptureState().Restore()
-	const page = "../../../docs/configuration.md"
+	const page = "../../../docs/run/configuration.md"
 	var b strings.Builder
 	b.WriteString(configurationPage)
 	both := map[string]bool{}
@@ -316,7 +316,7 @@ func TestConfigurationPage(t *testing.T) {
 		}
 	}
 	if have, err := os.ReadFile(page); err != nil || string(have) != b.String() {
-		t.Errorf("docs/configuration.md is out of date (%v): run make generate", err)
+		t.Errorf("docs/run/configuration.md is out of date (%v): run make generate", err)
 	}
 }
 

@@ -487,7 +487,7 @@ func TestInstallRefusesDirectoriesOfOthers(t *testing.T) {
 }
 
 // An administrator may write the configuration file to the directory before the program is
-// there, as docs/install.md shows.
+// there, as docs/run/install.md shows.
 func TestInstallWithItsConfigurationFile(t *testing.T) {
 	exe := proxy(t)
 	dir := home(t)

@@ -7,7 +7,7 @@
 // method, and the metrics of the Go runtime and the process. A method has its series from its
 // first call: for all methods of all versions they would be 6,000 on every node. What alerts need
 // from the start, with zeros, is csi_proxy_failures_total. Also counted are calls that csi-proxy
-// refuses before it reads them. The metrics that begin with csi_proxy_ are our own; docs/reference.md
+// refuses before it reads them. The metrics that begin with csi_proxy_ are our own; docs/run/reference.md
 // lists them. The metrics that the Kubernetes registry has about itself (…_metrics_total) are
 // not served.
 //

@@ -43,7 +43,7 @@ It keeps a journal of them in %ProgramData%\csi-proxy-verify. It changes no disk
 	for _, q := range rebootQuestions() {
 		print(q.question)
 	}
-	fmt.Fprintln(w, "\nQuestions that need a container, which docs/evidence/windows.md says how to ask:")
+	fmt.Fprintln(w, "\nQuestions that need a container, which docs/develop/windows.md says how to ask:")
 	for _, q := range containerQuestions() {
 		print(q)
 	}

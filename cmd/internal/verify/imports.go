@@ -14,8 +14,8 @@ import (
 
 // Places of a clone of the repository.
 const (
-	reportsDir  = "docs/evidence/windows"
-	answersPage = "docs/evidence/windows.md"
+	reportsDir  = "docs/develop/windows"
+	answersPage = "docs/develop/windows.md"
 )
 
 // The answers are between these lines of their page.
@@ -138,7 +138,7 @@ func answers(reports []report) string {
 			}
 			values = "`" + q.option + "`: " + strings.Join(names, ", ")
 		}
-		fmt.Fprintf(&b, "| [%s](../contract/%s) | %s |", q.asks, q.contract, values)
+		fmt.Fprintf(&b, "| [%s](contract/%s) | %s |", q.asks, q.contract, values)
 		for _, r := range reports {
 			fmt.Fprintf(&b, " %s |", cell(r.answer(q.name)))
 		}

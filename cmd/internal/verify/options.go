@@ -57,7 +57,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.StringVar(&o.Report, "report", "csi-proxy-verify", "write the report to this `path` with .json and .md added")
 	f.Usage = func() {
 		fmt.Fprintf(stderr, "Usage: csi-proxy-verify [flags]\n       csi-proxy-verify import REPORT.json   (in a clone of the repository)\n"+
-			"       csi-proxy-verify container-host | container | container-stop   (docs/evidence/windows.md)\n\n"+
+			"       csi-proxy-verify container-host | container | container-stop   (docs/develop/windows.md)\n\n"+
 			"Asks this Windows what its documents leave open, and runs the contract of CSI Proxy on it.\n\n")
 		f.PrintDefaults()
 	}

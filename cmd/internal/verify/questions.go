@@ -28,7 +28,7 @@ type question struct {
 	asks     string
 	does     string                // how it finds out
 	option   string                // key of [behavior.All], "" for free text
-	contract string                // the place in docs/contract that depends on it
+	contract string                // the place in docs/develop/contract that depends on it
 	settings bool                  // needs -machine-settings
 	without  bool                  // on a node that mounts no new volumes
 	format   bool                  // watches a format

@@ -14,13 +14,13 @@ import (
 )
 
 // shutdownTime is what a service may take to stop when Windows shuts down: Windows gives about
-// 5 s (docs/contract/pipes.md), and one is for reporting that it stopped.
+// 5 s (docs/develop/contract/pipes.md), and one is for reporting that it stopped.
 const shutdownTime = 4 * time.Second
 
 // TerminateTime returns how long this process has after SIGTERM, or 0 if nothing limits that. The
 // runtime of HostProcess containers starts cmd.exe, with this process as its child, except on
 // Server 2019. Only cmd.exe gets the first signal, and ends. Then this process gets one, and the
-// container is ended 5 s later (docs/contract/pipes.md#the-stop-of-a-hostprocess-container). A
+// container is ended 5 s later (docs/develop/contract/pipes.md#the-stop-of-a-hostprocess-container). A
 // console that is closed ends the processes in it as soon.
 func TerminateTime() time.Duration {
 	if parent := pipes.ProgramOf(uint32(os.Getppid())); strings.EqualFold(filepath.Base(parent), "cmd.exe") {

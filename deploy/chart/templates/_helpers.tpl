@@ -143,7 +143,7 @@ leave it out and set the value {{ . }}, which the chart gives csi-proxy as a fla
 {{- end }}
 {{- end }}
 {{- if not $known }}
-{{- fail (printf "extraArgs: csi-proxy has no flag -%s; docs/reference.md lists them" $name) }}
+{{- fail (printf "extraArgs: csi-proxy has no flag -%s; docs/run/reference.md lists them" $name) }}
 {{- end }}
 {{- end }}
 

@@ -45,7 +45,7 @@ func (l *Log) Request(ctx context.Context, in any, took time.Duration, code code
 
 // targetOf returns the fields of a request as text, without secrets. Numbers and booleans
 // are always there, because disk 0 is a disk; empty texts are left out. No value can be
-// mistaken for another field, or for several lines: docs/reference.md#audit-log has the syntax.
+// mistaken for another field, or for several lines: docs/run/reference.md#audit-log has the syntax.
 func targetOf(in any) string {
 	m, ok := in.(proto.Message)
 	if !ok {

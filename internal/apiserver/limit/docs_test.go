@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// docs/reference.md documents the limits of this package.
+// docs/run/reference.md documents the limits of this package.
 func TestLimitsMatchDocs(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/reference.md")
+	text, err := os.ReadFile("../../../docs/run/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestLimitsMatchDocs(t *testing.T) {
 		fmt.Sprintf("has gone | %.0f s without", (quietLimit + pongLimit).Seconds()),
 	} {
 		if !strings.Contains(doc, line) {
-			t.Errorf("docs/reference.md has no line with %q", line)
+			t.Errorf("docs/run/reference.md has no line with %q", line)
 		}
 	}
 }

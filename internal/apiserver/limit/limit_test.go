@@ -593,7 +593,7 @@ func TestRefusalIsReportedBeforeClosing(t *testing.T) {
 	}
 }
 
-// All connections of a pipe have the memory that docs/reference.md says.
+// All connections of a pipe have the memory that docs/run/reference.md says.
 func TestMemoryOfConnections(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

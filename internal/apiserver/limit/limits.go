@@ -8,7 +8,7 @@ import (
 )
 
 // Limits of one pipe. Every pipe has its own, so a flood on one does not affect
-// the others. docs/reference.md documents them for administrators.
+// the others. docs/run/reference.md documents them for administrators.
 const (
 	// maxRunning is the number of calls of the API that run at the same time,
 	// including calls whose callers have left while Windows is still working. Each

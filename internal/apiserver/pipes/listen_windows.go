@@ -21,7 +21,7 @@ func Listen(name string) (net.Listener, error) { return ListenAt(pipe.Path(name)
 
 // clientRights are FILE_GENERIC_READ and FILE_GENERIC_WRITE without
 // FILE_CREATE_PIPE_INSTANCE. It is enough for a client that opens the pipe with
-// GENERIC_READ and GENERIC_WRITE; see docs/contract/pipes.md#rights.
+// GENERIC_READ and GENERIC_WRITE; see docs/develop/contract/pipes.md#rights.
 const clientRights = (windows.FILE_GENERIC_READ | windows.FILE_GENERIC_WRITE) &^ createPipeInstance
 
 // ListenAt creates the named pipe at a path, without access from other machines.

@@ -14,15 +14,15 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// docs/reference.md documents the deadlines of this package.
+// docs/run/reference.md documents the deadlines of this package.
 func TestDeadlinesMatchDocs(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/reference.md")
+	text, err := os.ReadFile("../../../docs/run/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	doc := string(text)
 	if line := fmt.Sprintf("| all others | %s |", minutes(defaultDeadline)); !strings.Contains(doc, line) {
-		t.Errorf("docs/reference.md has no line with %q", line)
+		t.Errorf("docs/run/reference.md has no line with %q", line)
 	}
 	documented := map[string]string{}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z][A-Za-z, ]+) \| (\d+m) \|$`).FindAllStringSubmatch(doc, -1) {
@@ -32,7 +32,7 @@ func TestDeadlinesMatchDocs(t *testing.T) {
 	}
 	for method, d := range deadlines {
 		if documented[method] != minutes(d) {
-			t.Errorf("docs/reference.md gives %s the deadline %q, want %s", method, documented[method], minutes(d))
+			t.Errorf("docs/run/reference.md gives %s the deadline %q, want %s", method, documented[method], minutes(d))
 		}
 		delete(documented, method)
 	}
@@ -40,7 +40,7 @@ func TestDeadlinesMatchDocs(t *testing.T) {
 		t.Errorf("FormatVolume has %v, and Windows at most %v: the call would end with a timeout of Windows", d, backend.FormatLimit)
 	}
 	for method := range documented {
-		t.Errorf("docs/reference.md documents a deadline for %s, which has none of its own", method)
+		t.Errorf("docs/run/reference.md documents a deadline for %s, which has none of its own", method)
 	}
 }
 

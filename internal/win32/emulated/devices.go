@@ -47,7 +47,7 @@ func (h *deviceHandle) control(t *tx, code uint32, in, out []byte) (int, error) 
 	}
 	if isFileSystemControl(code) && !h.read && !h.write {
 		// A handle without access to data is open on the device and not on its file
-		// system (docs/contract/calls.md#handles-and-access; IoCreateFile, "direct
+		// system (docs/develop/contract/calls.md#handles-and-access; IoCreateFile, "direct
 		// device open").
 		return 0, win32.ERROR_INVALID_FUNCTION // Source: inference, from "direct device open" (IoCreateFile)
 	}
@@ -141,7 +141,7 @@ func (h *deviceHandle) usedVolume() *volume {
 //
 // Two handles with data access to one device must allow each other in their
 // share modes. A handle without data access conflicts with none
-// (docs/contract/calls.md#handles-and-access).
+// (docs/develop/contract/calls.md#handles-and-access).
 //
 // Source: document, CreateFileW, "Physical Disks and Volumes".
 func (n *Node) CreateFile(path string, access, share, disposition, flags uint32) (h win32.Handle, err error) {

@@ -18,7 +18,7 @@ func TestCreateFileNames(t *testing.T) {
 	}
 	for _, c := range []struct {
 		path string
-		want error // docs/contract/calls.md#names-of-disks-and-volumes; RtlDosPathNameToNtPathName and ntstatus.h for missing ones
+		want error // docs/develop/contract/calls.md#names-of-disks-and-volumes; RtlDosPathNameToNtPathName and ntstatus.h for missing ones
 	}{
 		{`\\.\PhysicalDrive0`, nil},
 		{`\\.\physicaldrive2`, nil},
@@ -77,7 +77,7 @@ func TestCreateFileRefusals(t *testing.T) {
 	}
 }
 
-// CreateFileW's page, dwShareMode; docs/contract/calls.md#handles-and-access for
+// CreateFileW's page, dwShareMode; docs/develop/contract/calls.md#handles-and-access for
 // handles without access.
 func TestDeviceShareModes(t *testing.T) {
 	const r, w = win32.GENERIC_READ, win32.GENERIC_WRITE

@@ -20,7 +20,7 @@ type diskState struct {
 	// Windows notices the growth of a disk in two steps:
 	// IOCTL_DISK_UPDATE_DRIVE_SIZE makes the disk driver read its capacity again,
 	// IOCTL_DISK_UPDATE_PROPERTIES the partition manager
-	// (docs/contract/disks.md#rescan, docs/contract/volumes.md#growth).
+	// (docs/develop/contract/disks.md#rescan, docs/develop/contract/volumes.md#growth).
 	Size      uint64 `json:"size"`
 	SeenSize  uint64 `json:"seenSize"`
 	TableSize uint64 `json:"tableSize"`
@@ -55,7 +55,7 @@ func diskKey(id string) string { return "disk/" + id }
 // slotState is the stored state of a slot: the DISK_ATTRIBUTE_ bits that were set with Persist. A
 // disk that arrives there gets them, whichever it is, also after a restart: Windows keeps
 // them in the key of the device instance, whose name is made of the address
-// (docs/contract/disks.md#online-offline-read-only).
+// (docs/develop/contract/disks.md#online-offline-read-only).
 type slotState struct {
 	Attributes uint64 `json:"attributes"`
 }
@@ -103,7 +103,7 @@ func (s *diskState) geometry() ptable.Disk { return ptable.Disk{Size: s.TableSiz
 func (s *diskState) offline() bool { return s.Attributes&win32.DISK_ATTRIBUTE_OFFLINE != 0 }
 
 // writable returns ERROR_WRITE_PROTECT for a disk that is offline, read-only or
-// write-protected (docs/contract/disks.md#creating-a-partition).
+// write-protected (docs/develop/contract/disks.md#creating-a-partition).
 //
 // Source: program, ceph's tests on Windows and Qubes clear both attributes before they write;
 // the number is that of IOCTL_DISK_IS_WRITABLE (STATUS_MEDIA_WRITE_PROTECTED).

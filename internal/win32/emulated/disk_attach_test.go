@@ -245,7 +245,7 @@ func TestDetachInvalidatesHandles(t *testing.T) {
 	if err := n.Detach(1); err != nil {
 		t.Fatal(err)
 	}
-	// docs/contract/calls.md#transient-errors.
+	// docs/develop/contract/calls.md#transient-errors.
 	failIoctl(t, n, disk, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_DEVICE_NOT_CONNECTED)
 	failIoctl(t, n, vol, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_NO_SUCH_DEVICE)
 	if err := n.FlushFileBuffers(disk); !errors.Is(err, win32.ERROR_DEVICE_NOT_CONNECTED) {

@@ -9,7 +9,7 @@ import (
 // Windows identifies a disk by the GUID in its GPT or the signature in its MBR. A disk that
 // arrives with the identity of another one, such as a clone, stays offline with the reason
 // "collision", whatever the SAN policy says. When it is made online, Windows writes a new
-// identity, which fails if the disk is read-only (docs/contract/disks.md#online-offline-read-only).
+// identity, which fails if the disk is read-only (docs/develop/contract/disks.md#online-offline-read-only).
 
 // sameIdentity reports whether two tables identify their disk alike.
 func sameIdentity(a, b win32.Layout) bool {

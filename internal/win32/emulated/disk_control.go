@@ -24,7 +24,7 @@ func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 	case win32.IOCTL_SCSI_GET_ADDRESS:
 		if d.Address == nil {
 			// Source: inference, no driver of the stack knows the code.
-			return 0, win32.ERROR_INVALID_FUNCTION // not a SCSI port (docs/contract/disks.md#location)
+			return 0, win32.ERROR_INVALID_FUNCTION // not a SCSI port (docs/develop/contract/disks.md#location)
 		}
 		return output(out, d.Address.Encode())
 	case win32.IOCTL_DISK_GET_LENGTH_INFO:
@@ -74,7 +74,7 @@ func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 }
 
 // layout returns the table as IOCTL_DISK_GET_DRIVE_LAYOUT_EX spells it. How Windows spells
-// that there is none is open (docs/contract/disks.md#partition-table).
+// that there is none is open (docs/develop/contract/disks.md#partition-table).
 func (d *disk) layout() win32.Layout {
 	if d.table.Style != win32.PARTITION_STYLE_RAW {
 		return d.table
@@ -131,7 +131,7 @@ func (d *disk) queryProperty(in, out []byte) (int, error) {
 		if len(d.Identifiers) == 0 {
 			// Source: document, IOCTL_STORAGE_QUERY_PROPERTY, STATUS_INVALID_DEVICE_REQUEST; for
 			// which property is inference.
-			return 0, win32.ERROR_INVALID_FUNCTION // no page 83h (docs/contract/disks.md#page-83-identifier)
+			return 0, win32.ERROR_INVALID_FUNCTION // no page 83h (docs/develop/contract/disks.md#page-83-identifier)
 		}
 		b = win32.EncodeIdentifiers(d.Identifiers)
 	case win32.StorageAccessAlignmentProperty:
@@ -140,7 +140,7 @@ func (d *disk) queryProperty(in, out []byte) (int, error) {
 		if d.Location == "" {
 			// Source: document, IOCTL_STORAGE_QUERY_PROPERTY, STATUS_NOT_SUPPORTED; for which
 			// property is inference.
-			return 0, win32.ERROR_NOT_SUPPORTED // docs/contract/disks.md#location
+			return 0, win32.ERROR_NOT_SUPPORTED // docs/develop/contract/disks.md#location
 		}
 		b = win32.EncodeLocation(d.Location)
 	default:
@@ -161,7 +161,7 @@ func (d *disk) queryProperty(in, out []byte) (int, error) {
 }
 
 // setAttributes is IOCTL_DISK_SET_DISK_ATTRIBUTES. Version must be the
-// structure's size (docs/contract/disks.md#online-offline-read-only). Unknown
+// structure's size (docs/develop/contract/disks.md#online-offline-read-only). Unknown
 // bits are refused.
 func (d *disk) setAttributes(t *tx, in []byte) error {
 	const known = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
@@ -273,7 +273,7 @@ func (n *Node) addReserved() {
 }
 
 // reserved returns a Microsoft reserved partition at the start of l, up to 16 MiB
-// (docs/contract/disks.md#creating-a-partition).
+// (docs/develop/contract/disks.md#creating-a-partition).
 func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, error) {
 	id, err := n.newGUID()
 	return win32.Partition{
@@ -285,7 +285,7 @@ func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, 
 
 // setLayout is IOCTL_DISK_SET_DRIVE_LAYOUT_EX. The disk must have a table of the
 // same style (without CREATE_DISK the call fails,
-// docs/contract/disks.md#creating-a-partition). Entries must be whole sectors in
+// docs/develop/contract/disks.md#creating-a-partition). Entries must be whole sectors in
 // the usable range, must not overlap, and must have unique ids. Otherwise the
 // error is ERROR_INVALID_PARAMETER. Volumes of partitions that are not in the new
 // layout are removed. The input has room for one entry at least, used or not, which the
@@ -332,7 +332,7 @@ func (d *disk) setLayout(t *tx, in []byte) error {
 	return d.writeTable(t, l, first)
 }
 
-// growPartition is IOCTL_DISK_GROW_PARTITION (docs/contract/volumes.md#growth).
+// growPartition is IOCTL_DISK_GROW_PARTITION (docs/develop/contract/volumes.md#growth).
 // The growth must be whole sectors, and the space after the partition must be
 // free and, on a GPT disk, in the usable range. On a disk that has grown, the
 // header and its backup move to the new end, unless the configuration requires a
@@ -407,7 +407,7 @@ func (d *disk) writeTable(t *tx, l win32.Layout, first []byte) error {
 
 // updateSize is IOCTL_DISK_UPDATE_DRIVE_SIZE. It reads the capacity again and
 // returns a DISK_GEOMETRY; a shorter buffer is refused
-// (docs/contract/disks.md#rescan).
+// (docs/develop/contract/disks.md#rescan).
 func (d *disk) updateSize(t *tx, out []byte) (int, error) {
 	const sizeofGeometry = 24
 	if len(out) < sizeofGeometry {
@@ -498,7 +498,7 @@ func (d *disk) present() error {
 	if d.gone {
 		// Source: document, "Handling an IRP_MN_SURPRISE_REMOVAL Request", new requests fail;
 		// the number is inference.
-		return win32.ERROR_DEVICE_NOT_CONNECTED // docs/contract/calls.md#transient-errors
+		return win32.ERROR_DEVICE_NOT_CONNECTED // docs/develop/contract/calls.md#transient-errors
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func TestDiskQueries(t *testing.T) {
 		t.Errorf("address %+v, %v", a, err)
 	}
 	// A short buffer gets the beginning, whose Size is the full length
-	// (docs/contract/disks.md#serial-number).
+	// (docs/develop/contract/disks.md#serial-number).
 	head := ioctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: 2}.Encode(), 8)
 	if size, err := win32.DescriptorSize(head); err != nil || int(size) != len(query(2)) {
 		t.Errorf("Size = %d, %v, want %d", size, err, len(query(2)))
@@ -193,7 +193,7 @@ func TestDiskRefusals(t *testing.T) {
 		{"attributes in 15 bytes", 0, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, 15, win32.ERROR_INSUFFICIENT_BUFFER},
 		{"address in 7 bytes", 0, win32.IOCTL_SCSI_GET_ADDRESS, nil, 7, win32.ERROR_INSUFFICIENT_BUFFER},
 		{"property in 7 bytes", 0, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{}.Encode(), 7, win32.ERROR_INSUFFICIENT_BUFFER},
-		// docs/contract/disks.md#rescan: at least a DISK_GEOMETRY.
+		// docs/develop/contract/disks.md#rescan: at least a DISK_GEOMETRY.
 		{"size update in 23 bytes", rw, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, 23, win32.ERROR_INSUFFICIENT_BUFFER},
 
 		// STATUS_INFO_LENGTH_MISMATCH for a short input (Windows-driver-samples, storage/class/disk).
@@ -204,19 +204,19 @@ func TestDiskRefusals(t *testing.T) {
 		{"growth of 15 bytes", rw, win32.IOCTL_DISK_GROW_PARTITION, make([]byte, 15), 0, win32.ERROR_BAD_LENGTH},
 		{"attributes of 39 bytes", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, make([]byte, 39), 0, win32.ERROR_BAD_LENGTH},
 
-		// docs/contract/disks.md#online-offline-read-only: Version is 40.
+		// docs/develop/contract/disks.md#online-offline-read-only: Version is 40.
 		{"attributes of version 16", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, append([]byte{16}, make([]byte, 39)...), 0, win32.ERROR_INVALID_PARAMETER},
 		{"unknown attribute", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: 4, Mask: 4}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 		// A disk must have an identity and a known style (Microsoft: CREATE_DISK).
 		{"GPT without disk id", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 		{"GPT of 2000 entries", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1), MaxPartitions: 2000}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 		{"style 3", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: 3}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
-		// docs/contract/disks.md#creating-a-partition: SET_LAYOUT on a RAW disk fails without CREATE_DISK.
+		// docs/develop/contract/disks.md#creating-a-partition: SET_LAYOUT on a RAW disk fails without CREATE_DISK.
 		{"layout on a raw disk", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, roomy(win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1)}), 0, win32.ERROR_INVALID_PARAMETER},
 		{"raw layout on a raw disk", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, roomy(win32.Layout{Style: win32.PARTITION_STYLE_RAW}), 0, win32.ERROR_INVALID_PARAMETER},
 		{"growth on a raw disk", rw, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: mib}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 
-		// docs/contract/disks.md#location, docs/contract/disks.md#page-83-identifier: properties that a disk lacks.
+		// docs/develop/contract/disks.md#location, docs/develop/contract/disks.md#page-83-identifier: properties that a disk lacks.
 		{"unknown property", 0, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: 28}.Encode(), 64, win32.ERROR_NOT_SUPPORTED},
 		{"unknown query type", 0, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{QueryType: 2}.Encode(), 64, win32.ERROR_NOT_SUPPORTED},
 		// STATUS_INVALID_DEVICE_REQUEST for a code that no driver knows.
@@ -240,9 +240,9 @@ func TestMissingDiskProperties(t *testing.T) {
 	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, Serial: "only a serial"})
 	h := drive(t, n, 0)
 	query := func(id uint32) []byte { return win32.PropertyQuery{PropertyID: id}.Encode() }
-	failIoctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, query(win32.StorageDeviceIdProperty), 64, win32.ERROR_INVALID_FUNCTION)    // docs/contract/disks.md#page-83-identifier
-	failIoctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, query(win32.StorageDeviceLocationProperty), 64, win32.ERROR_NOT_SUPPORTED) // docs/contract/disks.md#location
-	failIoctl(t, n, h, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8, win32.ERROR_INVALID_FUNCTION)                                            // docs/contract/disks.md#location
+	failIoctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, query(win32.StorageDeviceIdProperty), 64, win32.ERROR_INVALID_FUNCTION)    // docs/develop/contract/disks.md#page-83-identifier
+	failIoctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, query(win32.StorageDeviceLocationProperty), 64, win32.ERROR_NOT_SUPPORTED) // docs/develop/contract/disks.md#location
+	failIoctl(t, n, h, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8, win32.ERROR_INVALID_FUNCTION)                                            // docs/develop/contract/disks.md#location
 }
 
 // roomy returns a layout with room for one entry at least.
@@ -251,7 +251,7 @@ func roomy(l win32.Layout) []byte {
 	return append(b, make([]byte, max(0, 192-len(b)))...)
 }
 
-// Microsoft: SET_DRIVE_LAYOUT_EX; docs/contract/disks.md#creating-a-partition:
+// Microsoft: SET_DRIVE_LAYOUT_EX; docs/develop/contract/disks.md#creating-a-partition:
 // partitions that are unaligned, overlap, exceed the usable range or are not
 // unique are ERROR_INVALID_PARAMETER.
 func TestLayoutRefusals(t *testing.T) {
@@ -304,7 +304,7 @@ func gpt(parts ...win32.Partition) win32.Layout {
 	return win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(200), Partitions: parts}
 }
 
-// docs/contract/disks.md#creating-a-partition: 19 for a disk that is write
+// docs/develop/contract/disks.md#creating-a-partition: 19 for a disk that is write
 // protected, by attribute or medium.
 func TestWriteProtection(t *testing.T) {
 	yes := true
@@ -356,7 +356,7 @@ func TestDiskAttributes(t *testing.T) {
 	if vs := volumesOn(t, n, 1); len(vs) != 0 {
 		t.Errorf("an offline disk has the volumes %v", vs)
 	}
-	// docs/contract/calls.md#transient-errors: a handle of a removed volume.
+	// docs/develop/contract/calls.md#transient-errors: a handle of a removed volume.
 	if _, err := n.ReadAt(handle, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_NO_SUCH_DEVICE) {
 		t.Errorf("ReadAt on a removed volume = %v, want ERROR_NO_SUCH_DEVICE", err)
 	}
@@ -483,7 +483,7 @@ func TestCreateDiskAddsMSR(t *testing.T) {
 	sgdisk(t, image(t, n, 1), 512)
 }
 
-// docs/contract/volumes.md#growth, docs/contract/disks.md#growth-of-a-disk:
+// docs/develop/contract/volumes.md#growth, docs/develop/contract/disks.md#growth-of-a-disk:
 // Windows notices growth in steps.
 func TestGrowth(t *testing.T) {
 	for _, c := range []struct {

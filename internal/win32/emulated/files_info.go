@@ -122,7 +122,7 @@ func (n *Node) SetSecurity(h win32.Handle, info uint32, descriptor []byte) error
 }
 
 // rootSecurity returns the access control list of the root directory of a volume: that which
-// Windows gives a new NTFS (docs/contract/volumes.md#format), unless [Node.SetSecurity] has
+// Windows gives a new NTFS (docs/develop/contract/volumes.md#format), unless [Node.SetSecurity] has
 // replaced it.
 func rootSecurity(root *filetree.Entry) []byte {
 	if set := root.Security(); set != nil {

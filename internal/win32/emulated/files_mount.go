@@ -68,7 +68,7 @@ func (n *Node) mountFolder(root string) (place, error) {
 }
 
 // setMountReparse makes the directory at p a mount point of the volume guid, as
-// SetVolumeMountPointW does (docs/contract/volumes.md#mount). It opens the
+// SetVolumeMountPointW does (docs/develop/contract/volumes.md#mount). It opens the
 // directory, so share modes apply. Its own is documented nowhere: here it shares nothing, so a
 // caller that passes here passes where Windows shares. It returns
 //
@@ -98,7 +98,7 @@ func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
 }
 
 // clearMountReparse makes the mount point at p an ordinary directory, as
-// DeleteVolumeMountPointW does (docs/contract/volumes.md#unmount). What it does if the
+// DeleteVolumeMountPointW does (docs/develop/contract/volumes.md#unmount). What it does if the
 // volume no longer exists is an option of the node. Errors are those of mountedHere,
 // ERROR_WRITE_PROTECT and ERROR_SHARING_VIOLATION.
 func (n *Node) clearMountReparse(t *tx, p place) error {
@@ -125,7 +125,7 @@ func (n *Node) clearMountReparse(t *tx, p place) error {
 // mountedHere returns the volume that is mounted at p. It returns
 // ERROR_NOT_A_REPARSE_POINT for an ordinary directory and for links that are not
 // mount points, and ERROR_INVALID_PARAMETER for a junction to a directory
-// (docs/contract/volumes.md#unmount).
+// (docs/develop/contract/volumes.md#unmount).
 func mountedHere(p place) (win32.GUID, error) {
 	if p.entry.ReparseTag() != win32.IO_REPARSE_TAG_MOUNT_POINT {
 		// Source: Windows, kernel32/tests/volume.c of Wine, which runs on Windows.
@@ -153,7 +153,7 @@ func mountTarget(reparse []byte) (win32.GUID, bool) {
 }
 
 // volumePathName is GetVolumePathNameW
-// (docs/contract/volumes.md#volume-of-a-path): it returns the longest part of
+// (docs/develop/contract/volumes.md#volume-of-a-path): it returns the longest part of
 // path at which a volume is mounted. It follows junctions and symbolic links,
 // including the last component, and returns the path of their target. For a mount
 // point it returns the mount point's own path. A missing component ends the

@@ -78,7 +78,7 @@ func (n *Node) FinalPath(h win32.Handle, flags uint32) (path string, err error) 
 // ERROR_PATH_NOT_FOUND for a request for a drive letter or folder if the volume
 // has none, and ERROR_INVALID_PARAMETER for unknown flags. A handle that is not
 // of a file fails with ERROR_INVALID_FUNCTION. A deleted file that is still open has a
-// name in a directory of NTFS (docs/contract/files.md#where-a-handle-is). Whether the
+// name in a directory of NTFS (docs/develop/contract/files.md#where-a-handle-is). Whether the
 // normalized name on a share can be asked for is an option of the node.
 func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 	f, err := n.file(h)

@@ -55,7 +55,7 @@ func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
 			return found, err
 		}
 		if m.dontReparse {
-			// docs/contract/files.md#opening-below-a-directory; ntdef.h says the
+			// docs/develop/contract/files.md#opening-below-a-directory; ntdef.h says the
 			// same of OBJ_DONT_REPARSE.
 			// Source: code, hcsshim safefile; OBJ_DONT_REPARSE in ntdef.h.
 			return place{}, win32.STATUS_REPARSE_POINT_ENCOUNTERED
@@ -122,7 +122,7 @@ func (n *Node) device(name string, m lookupMode) (at place, rest string, err err
 		return place{}, "", win32.STATUS_DISK_CORRUPT_ERROR // Source: inference, by the text of the code in ntstatus.h
 	case vol.tree == nil:
 		// Source: document, STATUS_UNRECOGNIZED_VOLUME (ntstatus.h).
-		return place{}, "", win32.STATUS_UNRECOGNIZED_VOLUME // docs/contract/volumes.md#is-it-formatted
+		return place{}, "", win32.STATUS_UNRECOGNIZED_VOLUME // docs/develop/contract/volumes.md#is-it-formatted
 	}
 	rest = rest[1:]
 	if len(rest) > 1 {

@@ -45,7 +45,7 @@ func formatKey(v *volume) string { return "format/" + v.guid().String() }
 //   - ERROR_DISK_FULL for a volume that is too small,
 //   - ERROR_WRITE_PROTECT for a write-protected disk,
 //   - ERROR_ACCESS_DENIED while the volume or a file on it is open, because it
-//     cannot be locked (docs/contract/volumes.md#format, callback type 8),
+//     cannot be locked (docs/develop/contract/volumes.md#format, callback type 8),
 //   - ERROR_NO_SUCH_DEVICE if the volume is removed during the format,
 //   - ERROR_PROCESS_ABORTED if the format is cut off otherwise.
 //
@@ -242,9 +242,9 @@ func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 		}
 	}
 	if v.offline && !o.Direct {
-		// MSFT_Volume.Format returns 5, invalid parameter (docs/contract/volumes.md#format).
+		// MSFT_Volume.Format returns 5, invalid parameter (docs/develop/contract/volumes.md#format).
 		// Source: Windows, Format-Volume said 5 of an offline volume, as
-		// docs/contract/volumes.md says.
+		// docs/develop/contract/volumes.md says.
 		return nil, win32.ERROR_INVALID_PARAMETER
 	}
 	if err := v.ready(); err != nil {

@@ -50,7 +50,7 @@ func TestFormatPassesBlkid(t *testing.T) {
 					n := blank(t, nodespec.Config{}, nodespec.Disk{Size: nodespec.Size(size + 32*mib), SectorSize: sector})
 					partition(t, n, drive(t, n, readWrite), data(1, 16*mib, size))
 					vol := one(t, n, 1)
-					if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) { // docs/contract/volumes.md#is-it-formatted
+					if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) { // docs/develop/contract/volumes.md#is-it-formatted
 						t.Errorf("VolumeInformation before = %v, want ERROR_UNRECOGNIZED_VOLUME", err)
 					}
 					o := win32.FormatOptions{FileSystem: "ntfs", Label: "Daten", Quick: true, ClusterSize: cluster}
@@ -124,7 +124,7 @@ func TestFormatRefusals(t *testing.T) {
 			t.Errorf("%s: Format = %v, want %v", c.name, err, c.want.Name())
 		}
 	}
-	// docs/contract/volumes.md#format, callback type 8: the volume cannot be locked
+	// docs/develop/contract/volumes.md#format, callback type 8: the volume cannot be locked
 	// while it is open.
 	h := openPath(t, n, devicePath(good), win32.GENERIC_READ)
 	if err := n.Format(good, quick); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
@@ -184,7 +184,7 @@ func TestFormatDuration(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := n.Format(vol, quick); !errors.Is(err, win32.ERROR_NO_SUCH_DEVICE) { // docs/contract/calls.md#transient-errors
+	if err := n.Format(vol, quick); !errors.Is(err, win32.ERROR_NO_SUCH_DEVICE) { // docs/develop/contract/calls.md#transient-errors
 		t.Errorf("Format of a detached disk = %v, want ERROR_NO_SUCH_DEVICE", err)
 	}
 }
@@ -214,7 +214,7 @@ func TestForeignFileSystems(t *testing.T) {
 	if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
 		t.Errorf("VolumeInformation of ext4 = %v, want ERROR_UNRECOGNIZED_VOLUME", err)
 	}
-	if _, _, _, err := n.FreeSpace(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) { // docs/contract/volumes.md#statistics
+	if _, _, _, err := n.FreeSpace(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) { // docs/develop/contract/volumes.md#statistics
 		t.Errorf("FreeSpace of ext4 = %v, want ERROR_UNRECOGNIZED_VOLUME", err)
 	}
 	h := openPath(t, n, devicePath(vol), readWrite)
@@ -277,7 +277,7 @@ func TestFormatDeletesFiles(t *testing.T) {
 		ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_RAW}.Encode(), 0)
 	}
 	// The bytes are still there: with its partition, the old file system and its
-	// files come back (docs/contract/disks.md#creating-a-partition).
+	// files come back (docs/develop/contract/disks.md#creating-a-partition).
 	partition(t, n, h, data(2, 16*mib, 500*mib))
 	vol := one(t, n, 1)
 	if a, err := n.Attributes(vol + "new"); err != nil || a&win32.FILE_ATTRIBUTE_DIRECTORY == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
-// iscsiInitiator is the name of the software initiator's adapter (docs/contract/iscsi.md).
+// iscsiInitiator is the name of the software initiator's adapter (docs/develop/contract/iscsi.md).
 const iscsiInitiator = `Root\ISCSIPRT\0000_0`
 
 // initiator is do for a call of the iSCSI initiator. Such a call may consist of
@@ -191,7 +191,7 @@ func (n *Node) ReportIScsiTargetPortals(target string) (list []win32.ISCSIPortal
 }
 
 // minCHAP and maxCHAP limit a CHAP secret without IPsec, in bytes
-// (docs/contract/iscsi.md#chap).
+// (docs/develop/contract/iscsi.md#chap).
 const minCHAP, maxCHAP = 12, 16
 
 // authenticate returns the result of a login's authentication, of target and
@@ -201,7 +201,7 @@ func (n *Node) authenticate(target iscsiTarget, login win32.ISCSILogin) error {
 		if target.CHAP != nil {
 			return win32.ISDSC_AUTHENTICATION_FAILURE // Source: inference, by the text of the code in iscsierr.h
 		}
-		return nil // a name without authentication is ignored (docs/contract/iscsi.md#chap)
+		return nil // a name without authentication is ignored (docs/develop/contract/iscsi.md#chap)
 	}
 	if login.AuthType > win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE {
 		return win32.ERROR_INVALID_PARAMETER // Source: inference, of a type that iscsidsc.h does not have

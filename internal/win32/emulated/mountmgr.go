@@ -13,7 +13,7 @@ import (
 // folders it is mounted, even while the volume does not exist. The folder itself
 // is a reparse point in the file system (files_mount.go). As on Windows, the
 // record of a folder that lost its reparse point in another way than
-// DeleteMountPoint stays (docs/contract/files.md#removal).
+// DeleteMountPoint stays (docs/develop/contract/files.md#removal).
 
 // mountRecord is a volume mounted at a folder, under "mount/<host>/<PATH>".
 type mountRecord struct {

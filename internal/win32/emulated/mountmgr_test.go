@@ -102,7 +102,7 @@ func TestMountsInCircle(t *testing.T) {
 	}
 }
 
-// docs/contract/volumes.md#flush: 19 on a read-only volume.
+// docs/develop/contract/volumes.md#flush: 19 on a read-only volume.
 func TestFlush(t *testing.T) {
 	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	h := drive(t, n, readWrite)

@@ -78,7 +78,7 @@ func validateService(c nodespec.Service) error {
 	return nil
 }
 
-// iscsiService must run for the calls of the iSCSI initiator (docs/contract/iscsi.md#the-service).
+// iscsiService must run for the calls of the iSCSI initiator (docs/develop/contract/iscsi.md#the-service).
 const iscsiService = "MSiSCSI"
 
 // defaultServices are on every node whose configuration does not have services

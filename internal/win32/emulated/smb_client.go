@@ -23,9 +23,9 @@ import (
 //   - ERROR_LOGON_FAILURE for an unknown user, and for no user if the server
 //     does not accept the node's account; ERROR_INVALID_PASSWORD;
 //     ERROR_NO_SUCH_LOGON_SESSION for an invalid user name
-//     (docs/contract/smb.md#errors-of-a-mapping),
+//     (docs/develop/contract/smb.md#errors-of-a-mapping),
 //   - ERROR_ACCESS_DENIED for privacy on a server without encryption
-//     (docs/contract/smb.md#errors-of-a-mapping).
+//     (docs/develop/contract/smb.md#errors-of-a-mapping).
 //
 // Source: document, NetUseAdd; code, microsoft/wmi has MSFT_SmbGlobalMapping.Create.
 // Source of ERROR_GEN_FAILURE: Windows, Server 2019 printed 0x80041001 without a number; see the
@@ -49,10 +49,10 @@ func (n *Node) useAdd(t *tx, u win32.NewUse) error {
 		return win32.ERROR_INVALID_PARAMETER // Source: inference, of flags that NetUseAdd does not know
 	case err != nil:
 		// Source: inference, Windows printed 87 for a backslash at the end
-		// (docs/contract/smb.md).
+		// (docs/develop/contract/smb.md).
 		return win32.ERROR_BAD_NET_NAME
 	case strings.ContainsAny(u.User+u.Domain, "\"/[]:;|=,+*?<>\\\x00"):
-		// Source: Windows, System Error 1312, as docs/contract/smb.md says; for which names is
+		// Source: Windows, System Error 1312, as docs/develop/contract/smb.md says; for which names is
 		// inference.
 		return win32.ERROR_NO_SUCH_LOGON_SESSION
 	}

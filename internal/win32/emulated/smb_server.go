@@ -20,7 +20,7 @@ import (
 // of the server has it; then the user is looked up in that domain. Any other
 // domain (AZURE, a workgroup, the server's own name) stands for the server's own
 // accounts: drivers pass such domains and mount with them
-// (docs/contract/smb.md#errors-of-a-mapping).
+// (docs/develop/contract/smb.md#errors-of-a-mapping).
 func (s smbServer) account(domain, user string) (key string, ok bool) {
 	key = foldSMB(user)
 	for known := range s.Accounts {
@@ -37,13 +37,13 @@ func (s smbServer) account(domain, user string) (key string, ok bool) {
 func (s smbServer) logon(c win32.Credentials) (key string, err error) {
 	if c.User == "" {
 		if !s.NodeAccount {
-			return "", win32.ERROR_LOGON_FAILURE // Source: Windows, System Error 1326, as docs/contract/smb.md says
+			return "", win32.ERROR_LOGON_FAILURE // Source: Windows, System Error 1326, as docs/develop/contract/smb.md says
 		}
 		return "", nil
 	}
 	key, known := s.account(c.Domain, c.User)
 	if !known {
-		return "", win32.ERROR_LOGON_FAILURE // Source: Windows, System Error 1326, as docs/contract/smb.md says
+		return "", win32.ERROR_LOGON_FAILURE // Source: Windows, System Error 1326, as docs/develop/contract/smb.md says
 	}
 	a := s.Accounts[key]
 	hash, err := hashPassword(c.Password.Reveal(), a.Salt)
@@ -279,7 +279,7 @@ func (n *Node) SetSMBServerDown(server string, down bool) error {
 				m.Status, m.Idle = win32.USE_DISCONN, false
 				n.closeShare(t, ref)
 			case !m.Lost && share && (m.Account == "" && s.NodeAccount || account && a.Changes == m.Changes):
-				m.Status, m.Idle = win32.USE_DISCONN, true // until a program uses it (docs/contract/smb.md)
+				m.Status, m.Idle = win32.USE_DISCONN, true // until a program uses it (docs/develop/contract/smb.md)
 			}
 			n.setMapping(t, m)
 		}

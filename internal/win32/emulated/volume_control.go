@@ -75,7 +75,7 @@ func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
 	if len(v.extents) != 1 {
 		// Source: code, hcsshim: a volume on several disks has no device number; the number of
 		// the error is inference.
-		return 0, win32.ERROR_INVALID_FUNCTION // such a volume has no disk (docs/contract/volumes.md#finding-volumes)
+		return 0, win32.ERROR_INVALID_FUNCTION // such a volume has no disk (docs/develop/contract/volumes.md#finding-volumes)
 	}
 	d := v.extents[0].disk
 	switch code {
@@ -126,7 +126,7 @@ func (v *volume) ntfsData(t *tx, out []byte) (int, error) {
 	}.Encode())
 }
 
-// extend is FSCTL_EXTEND_VOLUME (docs/contract/volumes.md#growth). The new number
+// extend is FSCTL_EXTEND_VOLUME (docs/develop/contract/volumes.md#growth). The new number
 // of sectors must fit the partition and add at least one cluster. NTFS reserves a
 // sector, and so up to a cluster, for the copy of its boot sector.
 func (v *volume) extend(t *tx, in []byte) error {
@@ -177,7 +177,7 @@ func (v *volume) present() error {
 	if v.gone {
 		// Source: document, "Handling an IRP_MN_SURPRISE_REMOVAL Request", new requests fail;
 		// the number is inference.
-		return win32.ERROR_NO_SUCH_DEVICE // docs/contract/calls.md#transient-errors
+		return win32.ERROR_NO_SUCH_DEVICE // docs/develop/contract/calls.md#transient-errors
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (v *volume) present() error {
 func (v *volume) handles() *[]*deviceHandle { return &v.opens }
 
 // flush implements device. On a read-only volume it fails
-// (docs/contract/volumes.md#flush).
+// (docs/develop/contract/volumes.md#flush).
 func (v *volume) flush() error {
 	if err := v.ready(); err != nil {
 		return err

@@ -69,7 +69,7 @@ func (n *Node) rootVolume(root string, strict bool) (*volume, error) {
 
 // VolumeInformation implements [win32.Volumes]. Every call detects the file
 // system from the volume's bytes. It fails with ERROR_UNRECOGNIZED_VOLUME if
-// Windows does not recognize it (docs/contract/volumes.md#is-it-formatted), with
+// Windows does not recognize it (docs/develop/contract/volumes.md#is-it-formatted), with
 // ERROR_DISK_CORRUPT for an NTFS without its master file table, with
 // ERROR_NOT_READY for an offline volume, and with ERROR_ACCESS_DENIED for one
 // that is locked by a format.
@@ -129,7 +129,7 @@ func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
 			return win32.ERROR_DISK_CORRUPT // Source: inference, as for GetVolumeInformationW
 		default:
 			// Source: inference, as for GetVolumeInformationW.
-			return win32.ERROR_UNRECOGNIZED_VOLUME // docs/contract/volumes.md#statistics
+			return win32.ERROR_UNRECOGNIZED_VOLUME // docs/develop/contract/volumes.md#statistics
 		}
 		total, free = v.fs.Clusters*uint64(v.fs.BytesPerCluster), v.free()
 		return nil

@@ -81,7 +81,7 @@ func (v *volume) cache(t *tx, key string) {
 }
 
 // loseCache makes the files of v what they were at the last flush. A disk that goes
-// offline takes what is in the cache with it (docs/contract/disks.md#online-offline-read-only).
+// offline takes what is in the cache with it (docs/develop/contract/disks.md#online-offline-read-only).
 func (n *Node) loseCache(t *tx, v *volume) {
 	if len(v.unflushed) == 0 {
 		return

@@ -126,7 +126,7 @@ func TestVolumeControl(t *testing.T) {
 	}
 	asks := openPath(t, n, devicePath(vol), 0)
 	failIoctl(t, n, asks, win32.IOCTL_VOLUME_ONLINE, nil, 0, win32.ERROR_ACCESS_DENIED)            // CTL_CODE
-	failIoctl(t, n, asks, win32.FSCTL_GET_NTFS_VOLUME_DATA, nil, 96, win32.ERROR_INVALID_FUNCTION) // docs/contract/calls.md#handles-and-access
+	failIoctl(t, n, asks, win32.FSCTL_GET_NTFS_VOLUME_DATA, nil, 96, win32.ERROR_INVALID_FUNCTION) // docs/develop/contract/calls.md#handles-and-access
 	if err := n.FlushFileBuffers(asks); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {               // FlushFileBuffers' page
 		t.Errorf("FlushFileBuffers without write access = %v, want ERROR_ACCESS_DENIED", err)
 	}
@@ -157,7 +157,7 @@ func TestSpannedVolume(t *testing.T) {
 	if want := []win32.Extent{{Disk: 0, Offset: mib, Length: 100 * mib}, {Disk: 1, Offset: 2 * mib, Length: 200 * mib}}; err != nil || !slices.Equal(es, want) {
 		t.Errorf("extents %+v, %v, want %+v", es, err, want)
 	}
-	failIoctl(t, n, h, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_INVALID_FUNCTION) // docs/contract/volumes.md#finding-volumes
+	failIoctl(t, n, h, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_INVALID_FUNCTION) // docs/develop/contract/volumes.md#finding-volumes
 	text := []byte(strings.Repeat("ab", 512))
 	if _, err := n.WriteAt(h, text, 100*mib-512); err != nil {
 		t.Fatal(err)
@@ -315,7 +315,7 @@ func TestOpenWriteProtectedVolume(t *testing.T) {
 	}
 }
 
-// docs/contract/volumes.md#growth, step 5.
+// docs/develop/contract/volumes.md#growth, step 5.
 func TestExtendVolume(t *testing.T) {
 	for _, sector := range []uint64{512, 4096} {
 		n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, SectorSize: uint32(sector)})

@@ -30,7 +30,7 @@
 // undocumented flat functions. [Options] chooses the first to try; package
 // backend falls back to the other.
 //
-// What has been verified, and on what: docs/evidence/verification.md.
+// What has been verified, and on what: docs/develop/verification.md.
 //
 //go:generate go run golang.org/x/sys/windows/mkwinsyscall -output zsyscall_windows.go devices_windows.go files_windows.go firmware_windows.go iscsi_windows.go logon_windows.go smb_windows.go
 package native

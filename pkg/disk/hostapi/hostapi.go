@@ -12,7 +12,7 @@
 // hosterr.ErrFailedPrecondition rather than change a disk that Windows needs, or
 // content that may belong to someone else.
 //
-// docs/evidence/verification.md says what has been verified, and on which systems.
+// docs/develop/verification.md says what has been verified, and on which systems.
 package api
 
 import (

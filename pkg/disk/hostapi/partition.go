@@ -119,7 +119,7 @@ const (
 )
 
 // settled waits until two looks at a new table agree: Windows may add a reserved partition
-// a moment after the table was made (docs/contract/disks.md#creating-a-partition).
+// a moment after the table was made (docs/develop/contract/disks.md#creating-a-partition).
 func (d DiskAPI) settled(disk *storage.Disk) error {
 	var last []byte
 	return node.Poll(d.host.Ctx, d.host.Node.Clock, node.Pace{Pause: settlePause, Tries: settleTries}, func() (bool, error) {

@@ -14,7 +14,7 @@
 // hosterr.ErrInvalid if a path contains a name that Windows would change or use for a
 // device.
 //
-// docs/evidence/verification.md says what has been verified, and on which systems.
+// docs/develop/verification.md says what has been verified, and on which systems.
 package api
 
 import (

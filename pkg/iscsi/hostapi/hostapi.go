@@ -10,7 +10,7 @@
 // Portals are compared by address and port; different spellings of an IPv6 address are
 // equal. Names of targets (IQNs) are compared without regard to case (RFC 3722).
 //
-// docs/evidence/verification.md says what has been verified, and on which systems.
+// docs/develop/verification.md says what has been verified, and on which systems.
 package api
 
 import (

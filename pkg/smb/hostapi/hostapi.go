@@ -8,7 +8,7 @@
 // [github.com/kubernetes-csi/csi-proxy/v2/pkg/smb] prevents concurrent changes for one
 // server.
 //
-// docs/evidence/verification.md says what has been verified, and on which systems.
+// docs/develop/verification.md says what has been verified, and on which systems.
 package api
 
 import (

@@ -9,7 +9,7 @@
 // ServiceManager, ServiceFactory and ServiceManagerImpl of the published package do not
 // exist here: their signatures have WMI objects, and this package does not use WMI.
 //
-// docs/evidence/verification.md says what has been verified, and on which systems.
+// docs/develop/verification.md says what has been verified, and on which systems.
 package api
 
 import (

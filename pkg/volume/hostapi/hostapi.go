@@ -8,7 +8,7 @@
 // volume ID is malformed. They fail with hosterr.ErrFailedPrecondition rather than change
 // a volume that Windows needs, or content that may belong to someone else.
 //
-// docs/evidence/verification.md says what has been verified, and on which systems.
+// docs/develop/verification.md says what has been verified, and on which systems.
 package api
 
 import (

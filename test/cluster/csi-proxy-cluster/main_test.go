@@ -17,13 +17,13 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
 )
 
-// TestPage runs the commands of docs/cluster.md, and measures each.
+// TestPage runs the commands of docs/drivers/cluster.md, and measures each.
 func TestPage(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs", "cluster.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "drivers", "cluster.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestOtherDriver(t *testing.T) {
 		t.Errorf("the classes and the driver are not of %s alone:\n%s", name, out)
 	}
 	start := time.Now()
-	o.command(true, "kubectl", "apply", "-f", filepath.Join("docs", "cluster-pod.yaml"))
+	o.command(true, "kubectl", "apply", "-f", filepath.Join("docs", "drivers", "cluster-pod.yaml"))
 	o.command(true, "kubectl", "wait", "--for=jsonpath={.status.phase}=Running", "pod/example", "--timeout=3m")
 	t.Attr("measured", "a claim of a driver with another name, and its pod: Running after "+time.Since(start).Round(100*time.Millisecond).String())
 	if out := o.command(true, "status"); !strings.Contains(out, `volume at \var\lib\kubelet\plugins\kubernetes.io\csi\`+name+`\`) || strings.Contains(out, "ended") {

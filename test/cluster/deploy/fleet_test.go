@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	pictureFile = "../../../docs/dashboard.svg"
+	pictureFile = "../../../docs/run/dashboard.svg"
 	fleetNodes  = 200
 	fleetTime   = time.Hour
 )

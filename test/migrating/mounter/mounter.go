@@ -1,4 +1,4 @@
-// Package mounter is the result of the migrations in docs/migrating: a mounter that
+// Package mounter is the result of the migrations in docs/drivers/migrating: a mounter that
 // uses the Interfaces, in process or through the pipes of CSI Proxy.
 package mounter
 

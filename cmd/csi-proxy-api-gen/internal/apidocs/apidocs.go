@@ -1,4 +1,4 @@
-// Package apidocs generates the overview of the API, docs/api.md: which version has which
+// Package apidocs generates the overview of the API, docs/drivers/api.md: which version has which
 // method. What methods and fields mean stands in the comments of the .proto files.
 package apidocs
 
@@ -14,7 +14,7 @@ import (
 )
 
 // Page is the overview, relative to the root of the repository.
-const Page = "docs/api.md"
+const Page = "docs/drivers/api.md"
 
 // Generate returns the overview.
 func Generate(set *apis.Set) (map[string][]byte, error) {
@@ -49,7 +49,7 @@ service of disk v1 is ` + "`v1.Disk`" + `. An absent field is 0, false or empty.
 		fmt.Fprintf(&b, "## %s\n\n", g.Name)
 		b.WriteString("| |")
 		for _, v := range g.Versions {
-			fmt.Fprintf(&b, " [%s](../client/api/%s) |", v.Name, v.Path)
+			fmt.Fprintf(&b, " [%s](../../client/api/%s) |", v.Name, v.Path)
 		}
 		b.WriteString("\n|---|" + strings.Repeat(":---:|", len(g.Versions)) + "\n")
 		for _, m := range methodsOf(g) {

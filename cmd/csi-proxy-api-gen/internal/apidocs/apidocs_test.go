@@ -57,8 +57,8 @@ func TestOverviewMarksExistingMethods(t *testing.T) {
 			}
 		}
 		for column, v := range g.Versions {
-			link := fmt.Sprintf("../client/api/%s", v.Path)
-			if _, err := os.Stat(filepath.Join(root, "docs", filepath.FromSlash(link))); err != nil || !strings.Contains(rows[""][column], "["+v.Name+"]("+link+")") {
+			link := fmt.Sprintf("../../client/api/%s", v.Path)
+			if _, err := os.Stat(filepath.Join(root, "docs", "drivers", filepath.FromSlash(link))); err != nil || !strings.Contains(rows[""][column], "["+v.Name+"]("+link+")") {
 				t.Errorf("%s: the heading is %q, want a link to %s (%v)", v, rows[""][column], link, err)
 			}
 			for method, cells := range rows {

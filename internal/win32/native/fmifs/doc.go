@@ -28,5 +28,5 @@
 // also exits when its standard input ends. The parent kills a child that has been
 // silent for [Helper.SilenceLimit].
 //
-// What has been verified, and on what: docs/evidence/verification.md.
+// What has been verified, and on what: docs/develop/verification.md.
 package fmifs

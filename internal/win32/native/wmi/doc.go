@@ -19,5 +19,5 @@
 // [backend.ErrUnavailable]. The error of a method has the number in Windows' error object,
 // if there is one.
 //
-// What has been verified, and on what: docs/evidence/verification.md.
+// What has been verified, and on what: docs/develop/verification.md.
 package wmi
