@@ -119,13 +119,14 @@ func (m *Mounter) mount(ctx context.Context, d Disk, path string, o StageOptions
 		return "", err
 	}
 	if !formatted.Formatted {
-		if err := m.mayFormat(ctx, o.Format, "its volume is not formatted"); err != nil {
+		relying, err := m.mayFormat(ctx, o.Format, "its volume is not formatted")
+		if err != nil {
 			return "", err
 		}
 		if err := m.sameVolume(ctx, d, volumeID); err != nil {
 			return "", err
 		}
-		if _, err := m.node.Volume.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: volumeID}); err != nil {
+		if _, err := m.node.Volume.FormatVolume(relying, &volume.FormatVolumeRequest{VolumeID: volumeID}); err != nil {
 			return "", err
 		}
 	}
@@ -151,22 +152,23 @@ func (m *Mounter) sameVolume(ctx context.Context, d Disk, volumeID string) error
 	return err
 }
 
-// mayFormat returns an error if the content of a disk must stay.
-func (m *Mounter) mayFormat(ctx context.Context, f Format, found string) error {
+// mayFormat returns the context of the call that formats, or an error if the content of a disk
+// must stay.
+func (m *Mounter) mayFormat(ctx context.Context, f Format, found string) (context.Context, error) {
 	switch f {
 	case IfBlank:
-		can, err := m.Abilities(ctx)
+		relying, can, err := m.guaranteed(ctx)
 		if err == nil && !can.GuardsContent {
 			err = hosterr.TextWithHint(hosterr.ErrUnimplemented, "set StageOptions.Format to IfProxySaysUnformatted to take the risk, or upgrade the CSI Proxy of this node",
 				"%s, and the CSI Proxy of this node cannot tell whether it is blank", found)
 		}
-		return err
+		return relying, err
 	case IfProxySaysUnformatted:
-		return nil
+		return ctx, nil
 	case Never:
-		return hosterr.Text(hosterr.ErrFailedPrecondition, "%s, and it is not to be formatted", found)
+		return nil, hosterr.Text(hosterr.ErrFailedPrecondition, "%s, and it is not to be formatted", found)
 	}
-	return hosterr.Text(hosterr.ErrInvalid, "format %d, want IfBlank, Never or IfProxySaysUnformatted", f)
+	return nil, hosterr.Text(hosterr.ErrInvalid, "format %d, want IfBlank, Never or IfProxySaysUnformatted", f)
 }
 
 // arrivals is how often the volume of a new partition is looked for.
@@ -195,13 +197,14 @@ func (m *Mounter) onlyVolume(ctx context.Context, d Disk, o StageOptions) (strin
 		case o.Partition != 0:
 			return "", hosterr.Text(hosterr.ErrFailedPrecondition, "partition %d has no volume", o.Partition)
 		}
-		if err := m.mayFormat(ctx, o.Format, "it has no volume"); err != nil {
+		relying, err := m.mayFormat(ctx, o.Format, "it has no volume")
+		if err != nil {
 			return "", err
 		}
 		if err := m.same(ctx, d); err != nil {
 			return "", err
 		}
-		if _, err := m.node.Disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: d.Number}); err != nil {
+		if _, err := m.node.Disk.PartitionDisk(relying, &disk.PartitionDiskRequest{DiskNumber: d.Number}); err != nil {
 			return "", err
 		}
 	}
@@ -261,7 +264,7 @@ func (m *Mounter) unstage(ctx context.Context, path string, o UnstageOptions) er
 
 // attached returns the disk with an identity, or nil.
 func (m *Mounter) attached(ctx context.Context, id Identity) (*Disk, error) {
-	skip, err := m.prepare(ctx, id)
+	ctx, skip, err := m.prepare(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -350,7 +353,7 @@ func (m *Mounter) expand(ctx context.Context, path string, atLeast int64) (int64
 	if size < atLeast {
 		return 0, hosterr.Text(hosterr.ErrOutOfRange, "disk %d has %d bytes, want at least %d: the storage system has not grown it", number, size, atLeast)
 	}
-	can, err := m.Abilities(ctx)
+	relying, can, err := m.guaranteed(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -358,7 +361,7 @@ func (m *Mounter) expand(ctx context.Context, path string, atLeast int64) (int64
 	if err != nil {
 		return 0, err
 	}
-	if _, err := m.node.Volume.ResizeVolume(ctx, &volume.ResizeVolumeRequest{VolumeID: volumeID}); err != nil {
+	if _, err := m.node.Volume.ResizeVolume(relying, &volume.ResizeVolumeRequest{VolumeID: volumeID}); err != nil {
 		return 0, err
 	}
 	after, err := m.statsOf(ctx, volumeID)

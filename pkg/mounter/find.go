@@ -179,7 +179,7 @@ func (m *Mounter) FindDisk(ctx context.Context, id Identity) (Disk, error) {
 }
 
 func (m *Mounter) findDisk(ctx context.Context, id Identity) (Disk, error) {
-	skip, err := m.prepare(ctx, id)
+	ctx, skip, err := m.prepare(ctx, id)
 	if err != nil {
 		return Disk{}, err
 	}
@@ -187,33 +187,34 @@ func (m *Mounter) findDisk(ctx context.Context, id Identity) (Disk, error) {
 	return m.await(ctx, id.byPlace(), func(ctx context.Context) ([]Disk, int, error) { return m.look(ctx, id, skip) })
 }
 
-// prepare checks an identity, and returns the disks that it may not find.
-func (m *Mounter) prepare(ctx context.Context, id Identity) (skip []uint32, err error) {
+// prepare checks an identity. It returns the context with which its disk is looked for, and the
+// disks that it may not find.
+func (m *Mounter) prepare(ctx context.Context, id Identity) (relying context.Context, skip []uint32, err error) {
 	if err := m.needs("disk", "volume"); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := id.check(); err != nil || !id.byPlace() {
-		return nil, err
+		return ctx, nil, err
 	}
 	if id.lunAlone() {
-		can, err := m.Abilities(ctx)
+		relying, can, err := m.guaranteed(ctx)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if !can.GuardsDisks {
-			return nil, hosterr.TextWithHint(hosterr.ErrUnimplemented, "set Adapter, or in NotAdapter the adapters of Windows' disk and of the temporary disk",
+		if ctx = relying; !can.GuardsDisks {
+			return nil, nil, hosterr.TextWithHint(hosterr.ErrUnimplemented, "set Adapter, or in NotAdapter the adapters of Windows' disk and of the temporary disk",
 				"the CSI Proxy of this node lists the disks of Windows, too, so a LUN alone may find one of them")
 		}
 	}
 	closest, err := m.node.Volume.GetClosestVolumeIDFromTargetPath(ctx, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: m.node.KubeletDir})
 	if errors.Is(err, hosterr.ErrUnimplemented) && !id.lunAlone() {
-		return nil, nil
+		return ctx, nil, nil
 	}
 	if err != nil {
-		return nil, hosterr.Wrap("find the volume of the kubelet's directory", hosterr.Quote(m.node.KubeletDir), err)
+		return nil, nil, hosterr.Wrap("find the volume of the kubelet's directory", hosterr.Quote(m.node.KubeletDir), err)
 	}
 	own, err := m.diskOf(ctx, closest.VolumeID)
-	return []uint32{own}, err
+	return ctx, []uint32{own}, err
 }
 
 // await looks until one disk is found.

@@ -31,9 +31,10 @@ type Node struct {
 	// KubeletDir is the kubelet's directory. Empty means C:\var\lib\kubelet.
 	KubeletDir string
 
-	// Can returns what the node guarantees now: a proxy may be replaced by an older one while
-	// the driver runs. nil means nothing.
-	Can func(context.Context) (Abilities, error)
+	// Can returns what the node guarantees now, and a context for the calls that rely on it. A
+	// proxy may be replaced by an older one while the driver runs: a call with that context then
+	// fails with hosterr.ErrUnavailable, and does nothing. nil means that nothing is guaranteed.
+	Can func(context.Context) (context.Context, Abilities, error)
 }
 
 // Abilities are what a node guarantees. Of the existing CSI Proxy, all are false.
@@ -148,11 +149,17 @@ func New(n Node, o Options) (*Mounter, error) {
 
 // Abilities asks the node what it guarantees.
 func (m *Mounter) Abilities(ctx context.Context) (Abilities, error) {
+	_, a, err := m.guaranteed(ctx)
+	return a, err
+}
+
+// guaranteed returns what the node guarantees, and a context for the calls that rely on it.
+func (m *Mounter) guaranteed(ctx context.Context) (relying context.Context, a Abilities, err error) {
 	if m.node.Can == nil {
-		return Abilities{}, nil
+		return ctx, Abilities{}, nil
 	}
-	a, err := m.node.Can(ctx)
-	return a, hosterr.Wrap("ask the node what it guarantees", "", err)
+	relying, a, err = m.node.Can(ctx)
+	return relying, a, hosterr.Wrap("ask the node what it guarantees", "", err)
 }
 
 // needs returns an error if a service is nil.

@@ -34,12 +34,12 @@ func (m *Mounter) stageShare(ctx context.Context, s Share, path string) error {
 		return err
 	}
 	defer unlock()
-	can, err := m.Abilities(ctx)
+	relying, can, err := m.guaranteed(ctx)
 	if err != nil {
 		return err
 	}
 	newMapping := func(local string) error {
-		_, err := m.node.SMB.NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: s.Remote, LocalPath: local, Username: s.User, Password: string(s.Password)})
+		_, err := m.node.SMB.NewSMBGlobalMapping(relying, &smb.NewSMBGlobalMappingRequest{RemotePath: s.Remote, LocalPath: local, Username: s.User, Password: string(s.Password)})
 		return err
 	}
 	if !can.ChecksLinks {
@@ -99,7 +99,7 @@ func (m *Mounter) unstageShare(ctx context.Context, path, remote string) error {
 	if err := m.remove(ctx, path); err != nil {
 		return err
 	}
-	can, err := m.Abilities(ctx)
+	relying, can, err := m.guaranteed(ctx)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (m *Mounter) unstageShare(ctx context.Context, path, remote string) error {
 			return nil
 		}
 	}
-	_, err = m.node.SMB.RemoveSMBGlobalMapping(ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote})
+	_, err = m.node.SMB.RemoveSMBGlobalMapping(relying, &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote})
 	return err
 }
 

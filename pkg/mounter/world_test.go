@@ -10,11 +10,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -73,6 +75,9 @@ type world struct {
 	after  func(call int, method string) error // an error: its answer is lost
 	made   []string                            // methods that were called
 	proxy  *oldProxy
+	server *serve.Server
+	older  atomic.Bool  // the proxy is the existing one now
+	conn   mounter.Node // through the pipes
 }
 
 func newWorld(t *testing.T, w way, change ...func(*simnode.Config)) *world {
@@ -125,7 +130,9 @@ func (x *world) open() mounter.Node {
 		if err != nil {
 			x.t.Fatal(err)
 		}
-		can := func(context.Context) (mounter.Abilities, error) { return mounter.AllAbilities(), nil }
+		can := func(ctx context.Context) (context.Context, mounter.Abilities, error) {
+			return ctx, mounter.AllAbilities(), nil
+		}
 		return mounter.Node{Disk: p.Disk(), Volume: p.Volume(), Files: p.Filesystem(), SMB: p.SMB(), ISCSI: p.ISCSI(), System: p.System(), Can: can}
 	}
 	s := serve.Start(noEnv{x.t}, x.node, func(c *serve.Config) {
@@ -134,6 +141,24 @@ func (x *world) open() mounter.Node {
 			c.FormatExisting, c.DiskContent = true, rules.DiskContentUnknown // D32
 		}
 	})
+	x.server = s
+	x.older.Store(x.way.existing)
+	x.conn = x.dial()
+	return x.conn
+}
+
+// replace lets another proxy take the pipes.
+func (x *world) replace(by func(*serve.Config), older bool) {
+	x.t.Helper()
+	if err := x.server.Replace(by); err != nil {
+		x.t.Fatal(err)
+	}
+	x.older.Store(older)
+}
+
+func (x *world) dial() mounter.Node {
+	x.t.Helper()
+	s := x.server
 	c, err := pipes.Open(x.t.Context(), pipes.Groups(), remote.WithPipePath(s.PipePath), remote.WithDialOptions(grpc.WithChainUnaryInterceptor(x.intercept, x.old)))
 	if err != nil {
 		x.t.Fatal(err)
@@ -190,23 +215,24 @@ type oldProxy struct {
 	mu         sync.Mutex
 	links      map[string]bool
 	skipGrowth bool // D32, for a growth of less than 100 MiB
+	unmapped   int  // how often it removed a mapping
 }
 
 func (x *world) old(ctx context.Context, method string, in, out any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	if !x.way.existing {
+	if !x.older.Load() {
 		return call(ctx, method, in, out, cc, opts...)
 	}
 	x.proxy.mu.Lock()
 	defer x.proxy.mu.Unlock()
 	unknown := func(format string, args ...any) error { return status.Errorf(codes.Unknown, format, args...) }
-	if strings.HasPrefix(method, "/grpc.health.v1.Health/") {
+	if method == grpc_health_v1.Health_Check_FullMethodName {
 		return status.Error(codes.Unimplemented, "unknown service")
 	}
 	link := ""
 	switch path.Base(method) {
 	case "ResizeVolume":
 		if x.proxy.skipGrowth {
-			return nil // D32
+			return call(ctx, grpc_health_v1.Health_Check_FullMethodName, &grpc_health_v1.HealthCheckRequest{}, &grpc_health_v1.HealthCheckResponse{}, cc, opts...) // D32
 		}
 	case "UnmountVolume":
 		id := in.(interface{ GetVolumeId() string }).GetVolumeId()
@@ -226,6 +252,9 @@ func (x *world) old(ctx context.Context, method string, in, out any, cc *grpc.Cl
 	err := call(ctx, method, in, out, cc, opts...)
 	if path.Base(method) == "IsVolumeFormatted" && status.Code(err) == codes.FailedPrecondition {
 		return nil // D2: false
+	}
+	if err == nil && path.Base(method) == "RemoveSmbGlobalMapping" {
+		x.proxy.unmapped++ // D16
 	}
 	if err == nil && link != "" {
 		x.proxy.links[link] = true

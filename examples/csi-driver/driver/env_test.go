@@ -258,7 +258,9 @@ func (e *env) host() (node *mounter.Mounter, disconnect func() error, err error)
 		if err != nil {
 			return nil, nil, err
 		}
-		can := func(context.Context) (mounter.Abilities, error) { return mounter.AllAbilities(), nil }
+		can := func(ctx context.Context) (context.Context, mounter.Abilities, error) {
+			return ctx, mounter.AllAbilities(), nil
+		}
 		return open(mounter.Node{Disk: p.Disk(), Volume: p.Volume(), Files: p.Filesystem(), SMB: p.SMB(), ISCSI: p.ISCSI(), System: p.System(), Can: can}, func() error { return nil })
 	}
 	var opts []remote.Option

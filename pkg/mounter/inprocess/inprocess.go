@@ -34,6 +34,8 @@ func Open(kubeletDir string) (mounter.Node, error) {
 	if err := errors.Join(errDisk, errVolume, errFiles, errSMB, errISCSI, errSystem); err != nil {
 		return mounter.Node{}, err
 	}
-	can := func(context.Context) (mounter.Abilities, error) { return mounter.AllAbilities(), nil }
+	can := func(ctx context.Context) (context.Context, mounter.Abilities, error) {
+		return ctx, mounter.AllAbilities(), nil
+	}
 	return mounter.Node{Disk: d, Volume: v, Files: f, SMB: s, ISCSI: i, System: sys, KubeletDir: kubeletDir, Can: can}, nil
 }

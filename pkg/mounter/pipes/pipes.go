@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -33,7 +34,7 @@ type client interface {
 // Open connects to groups of the CSI Proxy of this node. It uses the newest version of each that
 // is served and whose pipe is mounted into the container, and waits until ctx ends for a proxy
 // that is still starting. [mounter.Node.Can] says what is missing: log it when the driver
-// starts.
+// starts. Nothing is guaranteed on a connection of [remote.WithConn].
 func Open(ctx context.Context, groups []string, opts ...remote.Option) (*Conn, error) {
 	c := &Conn{clients: map[string]client{}}
 	c.Can = c.can
@@ -73,7 +74,7 @@ func (c *Conn) open(ctx context.Context, groups []string, opts []remote.Option) 
 }
 
 func connect[C client](ctx context.Context, c *Conn, group string, open func(context.Context, ...remote.Option) (C, error), opts []remote.Option) (C, error) {
-	one, err := open(ctx, opts...)
+	one, err := open(ctx, append(slices.Clone(opts), relied(group))...)
 	if err == nil {
 		if old := c.clients[group]; old != nil {
 			err = old.Close() // the group was named twice
@@ -84,13 +85,20 @@ func connect[C client](ctx context.Context, c *Conn, group string, open func(con
 }
 
 // can asks each proxy which build it is: pipes may belong to several, and another may serve them
-// after a restart.
-func (c *Conn) can(ctx context.Context) (mounter.Abilities, error) {
+// after a restart. Calls with the context that it returns are only sent to those that it asked.
+func (c *Conn) can(ctx context.Context) (context.Context, mounter.Abilities, error) {
 	a := mounter.Abilities{Versions: map[string]string{}, Builds: map[string]string{}}
+	answered := map[string]*connection{}
 	for group, one := range c.clients {
-		build, err := one.Build(ctx)
+		var by atomic.Pointer[connection]
+		build, err := one.Build(context.WithValue(ctx, askedKey{}, &by))
 		if err != nil {
-			return mounter.Abilities{}, fmt.Errorf("group %s: %w", group, err)
+			return ctx, mounter.Abilities{}, fmt.Errorf("group %s: %w", group, err)
+		}
+		if conn := by.Load(); conn == nil {
+			build = "" // another proxy may get the next call
+		} else if build != "" {
+			answered[group] = conn
 		}
 		a.Versions[group], a.Builds[group] = one.Version().String(), build
 	}
@@ -102,7 +110,7 @@ func (c *Conn) can(ctx context.Context) (mounter.Abilities, error) {
 	a.ReportsGrowth = ours("volume")
 	a.CountsLinks = ours("smb")
 	a.ChecksLinks = ours("filesystem") && (c.SMB == nil || a.CountsLinks)
-	return a, nil
+	return context.WithValue(ctx, relyingKey{}, answered), a, nil
 }
 
 // Close closes the connections.

@@ -22,7 +22,7 @@ func TestOpen(t *testing.T) {
 	if c.Disk == nil || c.Volume == nil || c.Files != nil || c.SMB != nil {
 		t.Errorf("the node has %+v, want disk and volume", c.Node)
 	}
-	can, err := c.Can(t.Context())
+	_, can, err := c.Can(t.Context())
 	if err != nil || can.Versions["disk"] != "v1" || can.Builds["disk"] == "" || !can.GuardsContent || can.ChecksLinks {
 		t.Errorf("abilities %+v, %v", can, err)
 	}
@@ -30,7 +30,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What the proxy was does not count any more.
-	if can, err := c.Can(t.Context()); !errors.Is(err, hosterr.ErrUnavailable) {
+	if _, can, err := c.Can(t.Context()); !errors.Is(err, hosterr.ErrUnavailable) {
 		t.Errorf("without a proxy: %+v, %v", can, err)
 	}
 	if err := c.Close(); err != nil {

@@ -241,12 +241,19 @@ func (s *Server) stop(cause error) error {
 
 // Restart starts the proxy on the same pipes, after stopping it if it runs. Like a
 // new process, it has lost what it knew about SMB credentials.
-func (s *Server) Restart() error {
+func (s *Server) Restart() error { return s.Replace(func(*Config) {}) }
+
+// Replace restarts the proxy with another configuration, as after an upgrade or a
+// rollback. The pipes stay those of StandardPipes.
+func (s *Server) Replace(change func(*Config)) error {
 	if err := s.Stop(); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	standard := s.config.StandardPipes
+	change(&s.config)
+	s.config.StandardPipes = standard
 	served, err := s.pipes()
 	if err != nil {
 		return err
