@@ -48,12 +48,6 @@ func generators() []generator {
 			check: goRun("./hack/servicegen", "-check", "-dir", "internal/admin"),
 		},
 		{
-			name: "configuration", does: "docs/run/configuration.md, from the flags of csi-proxy and csi-proxy-sim", budget: 30 * time.Second,
-			write: func(ctx context.Context, r *report) error {
-				return r.goTest(ctx, "cmd", nil, "./internal/daemon", "-run", "^TestConfigurationPage$", "-update")
-			},
-		},
-		{
 			name: "manifests", does: "deploy/manifests, from the chart, and docs/run/dashboard.svg, from the dashboard", budget: 4 * time.Minute,
 			write: func(ctx context.Context, r *report) error {
 				return r.goTest(ctx, clusterDir, []string{"GOWORK=off"}, deployTests, "-run", "^Test(ManifestsAreOfTheChart|Fleet)$", "-update")
