@@ -18,17 +18,18 @@ import (
 
 // The formats of results.
 const (
-	formatTable = "table"
-	formatWide  = "wide" // a table with all columns
-	formatName  = "name" // the names of the entries, one in each line
-	formatJSON  = "json"
-	formatYAML  = "yaml"
+	formatTable  = "table"
+	formatWide   = "wide"   // a table with all columns
+	formatNarrow = "narrow" // a line for each column of an entry, for screens of 80 columns
+	formatName   = "name"   // the names of the entries, one in each line
+	formatJSON   = "json"
+	formatYAML   = "yaml"
 )
 
 // formats returns the formats of a command's result.
 func formats(c *cobra.Command) []string {
 	if c.Annotations[listAnnotation] != "" {
-		return []string{formatTable, formatWide, formatName, formatJSON, formatYAML}
+		return []string{formatTable, formatWide, formatNarrow, formatName, formatJSON, formatYAML}
 	}
 	return []string{formatTable, formatJSON, formatYAML}
 }
@@ -40,7 +41,7 @@ func oneOf(words []string) string {
 }
 
 // print prints rows as a table, or value as JSON or YAML. Columns after a "|" in the header
-// are those of --output wide. A list is always an array of objects, even if the table has
+// are those of --output wide and narrow. A list is always an array of objects, even if the table has
 // one column, so that fields can be added later.
 func (a *app) print(value any, header string, rows [][]string) error {
 	value, rows, err := a.filter(value, rows)
@@ -55,19 +56,32 @@ func (a *app) print(value any, header string, rows [][]string) error {
 	}
 	usual, more, _ := strings.Cut(header, "|")
 	columns := strings.Fields(usual)
-	if a.output == formatWide {
+	if a.output == formatWide || a.output == formatNarrow {
 		columns = append(columns, strings.Fields(more)...)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	if !a.noHeaders {
+	if !a.noHeaders && a.output != formatNarrow {
 		fmt.Fprintln(w, strings.Join(columns, "\t"))
 	}
-	for _, row := range rows {
+	for n, row := range rows {
 		row = row[:len(columns)]
 		for i, cell := range row {
 			row[i] = cmp.Or(printable(cell), "-")
 		}
-		fmt.Fprintln(w, strings.Join(row, "\t"))
+		if a.output != formatNarrow {
+			fmt.Fprintln(w, strings.Join(row, "\t"))
+			continue
+		}
+		if n > 0 {
+			fmt.Fprintln(w)
+		}
+		for i, cell := range row {
+			if a.noHeaders {
+				fmt.Fprintln(w, cell)
+			} else {
+				fmt.Fprintln(w, columns[i]+"\t"+cell)
+			}
+		}
 	}
 	if err := w.Flush(); err != nil {
 		return &failure{err: err}

@@ -116,7 +116,7 @@ why found problems, 130 interrupted.`,
 		},
 	}
 	f := root.PersistentFlags()
-	f.StringVarP(&a.output, "output", "o", formatTable, "`format` of results: table, json or yaml; of lists also wide or name")
+	f.StringVarP(&a.output, "output", "o", formatTable, "`format` of results: table, json or yaml; of lists also wide, narrow or name")
 	f.BoolVar(&a.exact, "bytes", false, "print sizes in tables in bytes")
 	f.DurationVar(&a.timeout, "timeout", 2*time.Minute, "time limit for each response")
 	a.timeoutSet = func() bool { return f.Changed("timeout") }
