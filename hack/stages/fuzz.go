@@ -76,8 +76,8 @@ func fuzzAll(each time.Duration) func(context.Context, *report) error {
 		if err != nil {
 			return err
 		}
-		atOnce := 2 * runtime.NumCPU()
-		r.logf("%d targets, %v each, %d at a time", len(targets), each, atOnce)
+		slots := make(chan struct{}, 2*runtime.NumCPU())
+		r.logf("%d targets, %v each, %d at a time", len(targets), each, cap(slots))
 		binaries := map[string]func() (string, error){}
 		for _, t := range targets {
 			if binaries[t.dir] == nil {
@@ -86,9 +86,8 @@ func fuzzAll(each time.Duration) func(context.Context, *report) error {
 			}
 		}
 		var (
-			wg    sync.WaitGroup
-			errs  = make([]error, len(targets))
-			slots = make(chan struct{}, atOnce)
+			wg   sync.WaitGroup
+			errs = make([]error, len(targets))
 		)
 		for i, t := range targets {
 			slots <- struct{}{}

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -65,7 +66,7 @@ func lists() map[string][]stage {
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
 		"check":        {format, generated, vet, unitQuick},
-		"test":         {setup, images, tools, format, generated, vet, static, dead, workflows, vuln, unit, example, deploy, release, race, fuzz, build, published, flood, kill, wine, lab, gce, demo},
+		"test":         {setup, images, tools, format, generated, workflows, build, wine, lab, gce, vet, static, dead, vuln, unit, example, deploy, release, race, fuzz, published, flood, kill, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
 		"soak":         {setup, images, build, kills, volumes, worlds, faults, content, hunt, longFlood, longFuzz},
@@ -96,23 +97,63 @@ func run(args []string, stdout io.Writer) int {
 	}
 	fmt.Fprintf(stdout, "  %-12s up to %s\n\n", "together", total)
 
-	r := &report{out: stdout}
-	for _, s := range stages {
-		r.begin(s)
-		err := s.run(ctx, r)
-		r.end(err)
+	r := &report{out: stdout, began: time.Now()}
+	alone, beside := split(stages)
+	if len(beside) > 0 {
+		fmt.Fprintf(stdout, "After %s the stages %s run one after another, beside those that follow. Their output comes at the end.\n\n", before, strings.Join(waiting, ", "))
+	}
+	var (
+		later bytes.Buffer
+		other = &report{out: &later}
+		side  sync.WaitGroup
+	)
+	for _, s := range alone {
 		if ctx.Err() != nil {
 			break
 		}
+		r.do(ctx, s)
+		if s.name == before {
+			side.Go(func() {
+				for _, s := range beside {
+					if ctx.Err() == nil {
+						other.do(ctx, s)
+					}
+				}
+			})
+		}
 	}
+	side.Wait()
+	fmt.Fprint(stdout, later.String())
+	r.done = append(r.done, other.done...)
 	return r.close(args[0])
+}
+
+// waiting are the stages that mostly wait, for Wine. Where they follow the stage before, which
+// builds what they run, the others need not wait for them.
+var waiting = []string{"wine", "lab", "gcepd"}
+
+const before = "build"
+
+// split returns the stages that run one after another, and those that run beside them.
+func split(stages []stage) (alone, beside []stage) {
+	built := false
+	for _, s := range stages {
+		if built && slices.Contains(waiting, s.name) {
+			beside = append(beside, s)
+			continue
+		}
+		built = built || s.name == before
+		alone = append(alone, s)
+	}
+	return alone, beside
 }
 
 // report collects what the stages did. Tests are counted from the records of go test.
 type report struct {
-	out  io.Writer
-	mu   sync.Mutex // held while a test is counted
-	done []result
+	out   io.Writer
+	mu    sync.Mutex // held while a test is counted
+	done  []result
+	began time.Time
 
 	start time.Time
 	cur   *result
@@ -135,6 +176,12 @@ func (r *result) packageEnded(e event) {
 	if took := time.Duration(e.Elapsed * float64(time.Second)).Round(time.Second); took >= long {
 		r.slow = append(r.slow, fmt.Sprintf("%s %s", path.Base(e.Package), took))
 	}
+}
+
+// do runs a stage.
+func (r *report) do(ctx context.Context, s stage) {
+	r.begin(s)
+	r.end(s.run(ctx, r))
 }
 
 func (r *report) begin(s stage) {
@@ -174,7 +221,6 @@ func (r *report) end(err error) {
 // close prints the summary and returns the exit code.
 func (r *report) close(name string) int {
 	var passed, failed, skipped int
-	var took time.Duration
 	r.logf("=== summary of %s", name)
 	r.logf("  %-12s %9s %9s %7s %7s %7s", "stage", "budget", "took", "passed", "failed", "skipped")
 	for _, d := range r.done {
@@ -183,9 +229,9 @@ func (r *report) close(name string) int {
 			note = "  over budget"
 		}
 		r.logf("  %-12s %9s %9s %7d %7d %7d%s", d.stage.name, d.stage.budget, d.took, d.passed, d.failed, d.skipped, note)
-		passed, failed, skipped, took = passed+d.passed, failed+d.failed, skipped+d.skipped, took+d.took
+		passed, failed, skipped = passed+d.passed, failed+d.failed, skipped+d.skipped
 	}
-	r.logf("  %-12s %9s %9s %7d %7d %7d", "together", "", took.Round(time.Second), passed, failed, skipped)
+	r.logf("  %-12s %9s %9s %7d %7d %7d", "all", "", time.Since(r.began).Round(time.Second), passed, failed, skipped)
 	for _, d := range r.done {
 		for reason, what := range d.skips {
 			r.logf("  skipped in %s, %d: %s", d.stage.name, len(what), reason)

@@ -132,8 +132,8 @@ func raceTests(ctx context.Context, r *report) error {
 	skip := strings.Join([]string{"^Test(MemoryOfConnections|HostileClientsHarmOnlyThemselves|ManyProcessesHarmNobody)$", "^TestInProcess$", rehearsals, "^TestScripts$/" + oneAfterAnother}, "|")
 	env := []string{"CGO_ENABLED=1"}
 	return errors.Join(
-		r.goTest(ctx, ".", env, append([]string{"-race", vettedBefore, quick, "-skip", skip}, found.packages...)...),
-		r.goTest(ctx, ".", env, append([]string{"-race", vettedBefore, quick, "-run", "^(" + strings.Join(found.tests, "|") + ")$"}, found.others...)...))
+		r.goTest(ctx, ".", env, append([]string{atOnce(), "-race", vettedBefore, quick, "-skip", skip}, found.packages...)...),
+		r.goTest(ctx, ".", env, append([]string{atOnce(), "-race", vettedBefore, quick, "-run", "^(" + strings.Join(found.tests, "|") + ")$"}, found.others...)...))
 }
 
 // rehearsals matches tests that run csi-proxy-verify on a simulated node.
@@ -142,4 +142,4 @@ const rehearsals = "^Test(Rehearsal|QuestionsFindTheWorld|FirstContact|Questions
 // oneAfterAnother matches the scripts of csi-proxyctl that make hundreds of calls, nearly all of
 // them one after another, each by a process of its own. The race detector has little to look at
 // there, and its processes take long to start. A new script runs with it.
-const oneAfterAnother = "^(bundle|call|clear|completion|doctor|incidents|iscsi|lists|node|smb|system|usage|why)$"
+const oneAfterAnother = "^(allclear|bounds|bundle|call|clear|completion|configured|doctor|hang_volume|incidents|iscsi|lists|node|smb|system|usage|why|why_.*)$"

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -44,13 +45,20 @@ const (
 // and v1.3.0.
 var publishedDirs = []string{"test/published", "test/published/v1.3.0"}
 
-// command returns a command whose output goes to the reader. Without CGO_ENABLED in env, go
-// uses no C compiler: that is how the programs are built, and packages that depend on the
-// network are then compiled once, and not twice.
+// programTags are the build tags of the programs, as in the Makefile.
+const programTags = "-tags=grpcnotrace,nethttpomithttp2"
+
+// command returns a command whose output goes to the reader. Everything is compiled as the
+// programs are, so that nothing is compiled twice: without a C compiler, unless env has
+// CGO_ENABLED, with -trimpath, and in the workspace with the programs' build tags.
 func (r *report) command(ctx context.Context, dir string, env []string, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
-	c.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
+	flags := strings.TrimSpace(os.Getenv("GOFLAGS") + " -trimpath")
+	if !slices.Contains(env, "GOWORK=off") {
+		flags += " " + programTags
+	}
+	c.Env = append(append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+flags), env...)
 	c.Stdout, c.Stderr = r.out, r.out
 	return c
 }
@@ -282,22 +290,26 @@ func lintWorkflows(ctx context.Context, r *report) error {
 // ownStages matches tests that the stages kill and flood run for longer.
 const ownStages = "^(TestKillUnderLoad|TestKillLosesNoLine|TestFlood|TestFloodOfOnePipeDoesNotBlockOthers)$"
 
+// atOnce lets go test run twice as many packages at once as there are CPUs, because the tests of
+// some packages wait.
+func atOnce() string { return fmt.Sprintf("-p=%d", 2*runtime.NumCPU()) }
+
 // unitTests runs the tests of every module. One go test has all of them, so that no CPU waits
 // for the slowest package of a module.
 func unitTests(ctx context.Context, r *report) error {
-	return r.goTest(ctx, ".", nil, append([]string{vetted, "-skip", ownStages}, allOf(modules[:])...)...)
+	return r.goTest(ctx, ".", nil, append([]string{atOnce(), vetted, "-skip", ownStages}, allOf(modules[:])...)...)
 }
 
-// waiting matches scripts of csi-proxyctl that wait for limits of five seconds, for a minute each.
-const waiting = "^TestScripts$/^hang"
+// hanging matches scripts of csi-proxyctl that wait for limits of five seconds, for a minute each.
+const hanging = "^TestScripts$/^hang"
 
 // quickTests runs the tests of every module except slow ones. First those whose results may
 // be cached.
 func quickTests(ctx context.Context, r *report) error {
 	others := slices.DeleteFunc(slices.Clone(modules[:]), func(m string) bool { return slices.Contains(ownFiles, m) })
 	return errors.Join(
-		r.goTest(ctx, ".", nil, append([]string{quick, vetted}, allOf(ownFiles)...)...),
-		r.goTest(ctx, ".", nil, append([]string{quick, vetted, "-skip", waiting}, allOf(others)...)...))
+		r.goTest(ctx, ".", nil, append([]string{atOnce(), quick, vetted}, allOf(ownFiles)...)...),
+		r.goTest(ctx, ".", nil, append([]string{atOnce(), quick, vetted, "-skip", hanging}, allOf(others)...)...))
 }
 
 // moduleAlone tests a module outside of the workspace, with further flags of go test.

@@ -31,12 +31,14 @@ var vulnChecks = []struct {
 }
 
 // govulncheck scans each module on its own: in the workspace all of them would have
-// the newest versions that any of them requires. A module is skipped if the database
-// cannot be reached.
+// the newest versions that any of them requires. Modules are skipped from when the database
+// cannot be reached: it says so only after it has loaded a module.
 func govulncheck(ctx context.Context, r *report) error {
 	var errs []error
+	reached := true
 	for _, check := range vulnChecks {
 		for _, system := range check.systems {
+			name := fmt.Sprintf("module %s for %s", check.module, system)
 			env := []string{"GOWORK=off", "GOOS=" + system, "CGO_ENABLED=0"}
 			packages := []string{"./..."}
 			switch check.module {
@@ -48,23 +50,27 @@ func govulncheck(ctx context.Context, r *report) error {
 			c := r.command(ctx, check.module, env, toolPath("govulncheck"), append([]string{"-format", "json"}, packages...)...)
 			var out, said bytes.Buffer
 			c.Stdout, c.Stderr = &out, &said
-			err := c.Run()
-			if err != nil && unreached(said.String()) {
-				r.skip(fmt.Sprintf("module %s for %s", check.module, system), "the vulnerability database cannot be reached from this machine")
+			var err error
+			if reached {
+				err = c.Run()
+				reached = err == nil || !unreached(said.String())
+			}
+			if !reached {
+				r.skip(name, "the vulnerability database cannot be reached from this machine")
 				continue
 			}
 			if err != nil {
 				r.logf("%s", said.String())
-				errs = append(errs, fmt.Errorf("govulncheck of module %s for %s: %w", check.module, system, err))
+				errs = append(errs, fmt.Errorf("govulncheck of %s: %w", name, err))
 				continue
 			}
 			found, err := findings(&out, check.strict)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("govulncheck of module %s for %s: %w", check.module, system, err))
+				errs = append(errs, fmt.Errorf("govulncheck of %s: %w", name, err))
 				continue
 			}
 			for _, f := range found {
-				errs = append(errs, fmt.Errorf("module %s for %s: %s", check.module, system, f))
+				errs = append(errs, fmt.Errorf("%s: %s", name, f))
 			}
 			if len(found) == 0 {
 				r.pass()

@@ -19,7 +19,9 @@ type GUID struct {
 // String returns the registry form with braces and lower-case digits,
 // "{ebd0a0a2-b9e5-4433-87c0-68b6b72699c7}".
 func (g GUID) String() string {
-	return fmt.Sprintf("{%08x-%04x-%04x-%x-%x}", g.Data1, g.Data2, g.Data3, g.Data4[:2], g.Data4[2:])
+	text := hex.EncodeToString(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(nil, g.Data1), g.Data2), g.Data3))
+	last := hex.EncodeToString(g.Data4[:])
+	return "{" + text[:8] + "-" + text[8:12] + "-" + text[12:] + "-" + last[:4] + "-" + last[4:] + "}"
 }
 
 // IsZero reports whether g is all zeros, which GPT uses for "no entry".

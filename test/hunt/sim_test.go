@@ -253,10 +253,14 @@ func (s *sim) owner() (who string, id uint64) {
 	return who, id
 }
 
+// dumps are buffers for the stacks of all goroutines.
+var dumps = sync.Pool{New: func() any { return new([4 << 20]byte) }}
+
 // goroutines returns the living goroutines, and which one started each.
 func goroutines() map[uint64]uint64 {
-	all := make([]byte, 4<<20)
-	all = all[:runtime.Stack(all, true)]
+	buf := dumps.Get().(*[4 << 20]byte)
+	defer dumps.Put(buf)
+	all := buf[:runtime.Stack(buf[:], true)]
 	started := map[uint64]uint64{}
 	for stack := range bytes.SplitSeq(all, []byte("\n\n")) {
 		child, by := ids(stack)
