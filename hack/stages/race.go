@@ -132,8 +132,8 @@ func raceTests(ctx context.Context, r *report) error {
 	skip := strings.Join([]string{"^Test(MemoryOfConnections|HostileClientsHarmOnlyThemselves|ManyProcessesHarmNobody)$", "^TestInProcess$", rehearsals, "^TestScripts$/" + oneAfterAnother}, "|")
 	env := []string{"CGO_ENABLED=1"}
 	return errors.Join(
-		r.goTest(ctx, ".", env, append([]string{atOnce(), "-race", vettedBefore, quick, "-skip", skip}, found.packages...)...),
-		r.goTest(ctx, ".", env, append([]string{atOnce(), "-race", vettedBefore, quick, "-run", "^(" + strings.Join(found.tests, "|") + ")$"}, found.others...)...))
+		r.goTest(ctx, ".", env, append(busy("-race", vettedBefore, quick, "-skip", skip), found.packages...)...),
+		r.goTest(ctx, ".", env, append(busy("-race", vettedBefore, quick, "-run", "^("+strings.Join(found.tests, "|")+")$"), found.others...)...))
 }
 
 // rehearsals matches tests that run csi-proxy-verify on a simulated node.

@@ -290,14 +290,17 @@ func lintWorkflows(ctx context.Context, r *report) error {
 // ownStages matches tests that the stages kill and flood run for longer.
 const ownStages = "^(TestKillUnderLoad|TestKillLosesNoLine|TestFlood|TestFloodOfOnePipeDoesNotBlockOthers)$"
 
-// atOnce lets go test run twice as many packages at once as there are CPUs, because the tests of
-// some packages wait.
-func atOnce() string { return fmt.Sprintf("-p=%d", 2*runtime.NumCPU()) }
+// busy are flags of go test for twice as many packages, and parallel tests of a package, at once
+// as there are CPUs, because some tests wait.
+func busy(flags ...string) []string {
+	n := 2 * runtime.NumCPU()
+	return append([]string{fmt.Sprintf("-p=%d", n), fmt.Sprintf("-parallel=%d", n)}, flags...)
+}
 
 // unitTests runs the tests of every module. One go test has all of them, so that no CPU waits
 // for the slowest package of a module.
 func unitTests(ctx context.Context, r *report) error {
-	return r.goTest(ctx, ".", nil, append([]string{atOnce(), vetted, "-skip", ownStages}, allOf(modules[:])...)...)
+	return r.goTest(ctx, ".", nil, append(busy(vetted, "-skip", ownStages), allOf(modules[:])...)...)
 }
 
 // hanging matches scripts of csi-proxyctl that wait for limits of five seconds, for a minute each.
@@ -308,8 +311,8 @@ const hanging = "^TestScripts$/^hang"
 func quickTests(ctx context.Context, r *report) error {
 	others := slices.DeleteFunc(slices.Clone(modules[:]), func(m string) bool { return slices.Contains(ownFiles, m) })
 	return errors.Join(
-		r.goTest(ctx, ".", nil, append([]string{atOnce(), quick, vetted}, allOf(ownFiles)...)...),
-		r.goTest(ctx, ".", nil, append([]string{atOnce(), quick, vetted, "-skip", hanging}, allOf(others)...)...))
+		r.goTest(ctx, ".", nil, append(busy(quick, vetted), allOf(ownFiles)...)...),
+		r.goTest(ctx, ".", nil, append(busy(quick, vetted, "-skip", hanging), allOf(others)...)...))
 }
 
 // moduleAlone tests a module outside of the workspace, with further flags of go test.

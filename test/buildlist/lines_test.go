@@ -17,7 +17,7 @@ func TestAfterTheReplaceLine(t *testing.T) {
 	published := func(t *testing.T) *driver {
 		d := newDriver(t, "client", map[string]string{clientModule: "v1.3.0"}, nil)
 		d.run("mod", "tidy")
-		d.env = append(d.env, "GOFLAGS=") // as in a driver's own build
+		d.env = append(d.env, "GOFLAGS=-trimpath") // as in a driver's own build
 		return d
 	}
 	ours := "-replace=" + clientModule + "=" + absolute(t, "client")
@@ -51,7 +51,7 @@ func TestAfterTheReplaceLine(t *testing.T) {
 	})
 	t.Run("library, not tidied", func(t *testing.T) {
 		d := newDriver(t, "library", map[string]string{libraryModule: "v2.0.0-alpha.2"}, map[string]string{libraryModule: "."})
-		d.env = append(d.env, "GOFLAGS=")
+		d.env = append(d.env, "GOFLAGS=-trimpath")
 		fails(t, d, "missing go.sum entry", build...)
 		d.run("mod", "tidy")
 		d.run(build...)
