@@ -91,18 +91,30 @@ func (s *seen) runs(sector uint64) []Area {
 	return all
 }
 
+// nothing is a page of zeros.
+var nothing [page]byte
+
 // leadingZeros returns how many bytes b begins with that are zero. It compares blocks,
 // because almost all of a blank disk's bytes are.
 func leadingZeros(b []byte) int {
-	var zeros [page]byte
 	n := 0
-	for len(b) >= n+len(zeros) && bytes.Equal(b[n:n+len(zeros)], zeros[:]) {
-		n += len(zeros)
+	for n < len(b) {
+		block := b[n:min(n+len(nothing), len(b))]
+		if !bytes.Equal(block, nothing[:len(block)]) {
+			return len(b) - len(bytes.TrimLeft(b[n:], "\x00"))
+		}
+		n += len(block)
 	}
-	return len(b) - len(bytes.TrimLeft(b[n:], "\x00"))
+	return n
 }
 
-func blank(b []byte) bool { return leadingZeros(b) == len(b) }
+// blank reports whether all bytes of b are zero.
+func blank(b []byte) bool {
+	for len(b) > len(nothing) && b[0] == 0 && bytes.Equal(b[:len(nothing)], nothing[:]) {
+		b = b[len(nothing):]
+	}
+	return len(b) <= len(nothing) && bytes.Equal(b, nothing[:len(b)])
+}
 
 // kind names what is in a holder, or in a partition that began at one of the places from the
 // beginning of the holder, and returns where that begins.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -18,12 +19,17 @@ const (
 	graceTime = time.Minute
 )
 
-// makeTempDir creates the directory of a temporary node, and removes those of nodes
-// whose processes were killed.
+// swept is done once a process has removed what killed ones left.
+var swept sync.Once
+
+// makeTempDir creates the directory of a temporary node. The first one of a process removes
+// those of nodes whose processes were killed.
 func (n *Node) makeTempDir() (string, error) {
-	if err := removeAbandoned(os.TempDir()); err != nil {
-		n.log.Warn("Failed to remove temporary directories of killed emulated nodes", "err", err)
-	}
+	swept.Do(func() {
+		if err := removeAbandoned(os.TempDir()); err != nil {
+			n.log.Warn("Failed to remove temporary directories of killed emulated nodes", "err", err)
+		}
+	})
 	return os.MkdirTemp("", tempPrefix)
 }
 
