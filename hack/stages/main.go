@@ -41,7 +41,7 @@ func lists() map[string][]stage {
 	vuln := stage{"govulncheck", "known vulnerabilities in what each module requires, if the database can be reached", 3 * time.Minute, govulncheck}
 	unit := stage{"unit", "go vet and the tests of every module", 10 * time.Minute, unitTests}
 	unitQuick := stage{"unit", "tests of every module except slow ones; those of . and client only after a change", 2 * time.Minute, quickTests}
-	example := stage{"example", "csi-sanity and the life of volumes on the example driver, for each kind of volume", 3 * time.Minute, exampleModule}
+	example := stage{"example", "the adapter for mount-utils; csi-sanity and the life of volumes on the example driver, for each kind of volume", 3 * time.Minute, exampleModule}
 	volumes := stage{"volumes", "10,000 volumes of the example driver, with failing Win32 calls and restarts, and as many with kills of the daemon", time.Hour, lifecycles(10_000)}
 	deploy := stage{"deploy", "the chart and manifests by Helm and strict decoding, the admission policies by the API server's code, alerts and dashboard by Prometheus'", 5 * time.Minute, deployFiles}
 	server := stage{"apiserver", "builds kube-apiserver and etcd once, installs the chart and the manifests, and asks the policies about each case", 12 * time.Minute, realServer}

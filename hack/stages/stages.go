@@ -21,6 +21,10 @@ var modules = [...]string{".", "client", "cmd", "hack", "test"}
 // import only what is public.
 const exampleDir = "examples/csi-driver"
 
+// mountDir is a module outside of the workspace: the adapter for k8s.io/mount-utils, which drivers
+// require.
+const mountDir = "mountutils"
+
 // nextCSI is a go.mod of the example driver that requires the next CSI specification.
 const nextCSI = "csi-1.13.mod"
 
@@ -214,7 +218,7 @@ func vetWindows(ctx context.Context, r *report) error {
 		r.pass()
 	}
 	vet(".", allOf(modules[:]))
-	for _, m := range [...]string{exampleDir, labDir} { // outside of the workspace
+	for _, m := range [...]string{mountDir, exampleDir, labDir} { // outside of the workspace
 		vet(m, []string{"./..."}, "GOWORK=off")
 	}
 	return errors.Join(errs...)
@@ -364,11 +368,13 @@ func realCluster(ctx context.Context, r *report) error {
 	return r.tidy(ctx, sidecarsDir, "go.mod")
 }
 
-// exampleModule tests the example driver, and runs csi-sanity once more with
+// exampleModule tests the adapter for drivers and the example driver, and runs csi-sanity once more with
 // the CSI specification that follows the one that the driver requires.
 func exampleModule(ctx context.Context, r *report) error {
-	if err := moduleAlone(exampleDir)(ctx, r); err != nil {
-		return err
+	for _, m := range [...]string{mountDir, exampleDir} {
+		if err := moduleAlone(m)(ctx, r); err != nil {
+			return err
+		}
 	}
 	return r.goTest(ctx, exampleDir, []string{"GOWORK=off"}, vettedBefore, "-modfile="+nextCSI, "-run", "^TestSanity$", "./driver")
 }

@@ -24,6 +24,7 @@ var vulnChecks = []struct {
 	{"cmd", []string{"windows", "linux"}, false},
 	{"hack", []string{"linux"}, false},
 	{"test", []string{"linux"}, false},
+	{mountDir, []string{"windows"}, true},
 	{exampleDir, []string{"windows"}, false},
 	{labDir, []string{"linux", "windows"}, false},
 	{clusterDir, []string{"linux"}, false},

@@ -332,12 +332,24 @@ func (m *Mounter) expand(ctx context.Context, path string, atLeast int64) (int64
 	if err := m.needs("disk", "volume", "filesystem"); err != nil {
 		return 0, err
 	}
-	if atLeast < 0 {
-		return 0, hosterr.Text(hosterr.ErrInvalid, "%d bytes, want a size", atLeast)
-	}
 	_, volumeID, err := m.mustBeAt(ctx, path)
 	if err != nil {
 		return 0, err
+	}
+	return m.expandVolume(ctx, volumeID, atLeast)
+}
+
+// ExpandVolume is [Mounter.Expand] for a volume by its ID.
+func (m *Mounter) ExpandVolume(ctx context.Context, volumeID string, atLeast int64) (diskBytes int64, err error) {
+	if err = m.needs("disk", "volume"); err == nil {
+		diskBytes, err = m.expandVolume(ctx, volumeID, atLeast)
+	}
+	return diskBytes, hosterr.Wrap("expand volume", hosterr.Quote(volumeID), err)
+}
+
+func (m *Mounter) expandVolume(ctx context.Context, volumeID string, atLeast int64) (int64, error) {
+	if atLeast < 0 {
+		return 0, hosterr.Text(hosterr.ErrInvalid, "%d bytes, want a size", atLeast)
 	}
 	if err := m.Rescan(ctx); err != nil {
 		return 0, err

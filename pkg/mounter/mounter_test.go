@@ -533,6 +533,8 @@ func TestMissingServices(t *testing.T) {
 		"Publish":      func() error { return m.Publish(ctx, staging, target) },
 		"Unpublish":    func() error { return m.Unpublish(ctx, target) },
 		"Expand":       func() error { _, err := m.Expand(ctx, staging, 0); return err },
+		"ExpandVolume": func() error { _, err := m.ExpandVolume(ctx, "", 0); return err },
+		"Exists":       func() error { _, err := m.Exists(ctx, staging); return err },
 		"Stats":        func() error { _, _, _, err := m.Stats(ctx, staging); return err },
 		"State":        func() error { _, err := m.State(ctx, staging); return err },
 		"VolumeAt":     func() error { _, _, err := m.VolumeAt(ctx, staging); return err },

@@ -46,15 +46,8 @@ func (m *Mounter) State(ctx context.Context, path string) (State, error) {
 }
 
 func (m *Mounter) state(ctx context.Context, path string) (State, error) {
-	if err := m.needs("filesystem"); err != nil {
-		return Absent, err
-	}
-	path, err := clean(path)
-	if err != nil {
-		return Absent, err
-	}
-	there, err := m.node.Files.PathExists(ctx, &filesystem.PathExistsRequest{Path: path})
-	if err != nil || !there.Exists {
+	path, there, err := m.exists(ctx, path)
+	if err != nil || !there {
 		return Absent, err
 	}
 	link, err := m.node.Files.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: path})
@@ -67,6 +60,27 @@ func (m *Mounter) state(ctx context.Context, path string) (State, error) {
 		return Linked, nil
 	}
 	return Plain, nil
+}
+
+// Exists reports whether there is something at a path. A link counts without its target.
+func (m *Mounter) Exists(ctx context.Context, path string) (bool, error) {
+	_, there, err := m.exists(ctx, path)
+	return there, hosterr.Wrap("look for", hosterr.Quote(path), err)
+}
+
+// exists returns the clean path, and whether there is something.
+func (m *Mounter) exists(ctx context.Context, path string) (at string, there bool, err error) {
+	if err = m.needs("filesystem"); err != nil {
+		return "", false, err
+	}
+	if at, err = clean(path); err != nil {
+		return "", false, err
+	}
+	out, err := m.node.Files.PathExists(ctx, &filesystem.PathExistsRequest{Path: at})
+	if err != nil {
+		return at, false, err
+	}
+	return at, out.Exists, nil
 }
 
 // volumeAt returns the volume that is mounted at path or at the end of a link there, or "".
@@ -207,15 +221,8 @@ func (m *Mounter) Remove(ctx context.Context, path string) error {
 }
 
 func (m *Mounter) remove(ctx context.Context, path string) error {
-	if err := m.needs("filesystem"); err != nil {
-		return err
-	}
-	path, err := clean(path)
-	if err != nil {
-		return err
-	}
-	there, err := m.node.Files.PathExists(ctx, &filesystem.PathExistsRequest{Path: path})
-	if err != nil || !there.Exists {
+	path, there, err := m.exists(ctx, path)
+	if err != nil || !there {
 		return err
 	}
 	_, err = m.node.Files.Rmdir(ctx, &filesystem.RmdirRequest{Path: path})

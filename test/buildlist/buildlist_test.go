@@ -18,6 +18,7 @@ const (
 
 	clientModule  = "github.com/kubernetes-csi/csi-proxy/client"
 	libraryModule = "github.com/kubernetes-csi/csi-proxy/v2"
+	adapterModule = "github.com/kubernetes-csi/csi-proxy/mountutils"
 )
 
 // driver is a driver's module in its own directory.
@@ -187,6 +188,49 @@ func check(t *testing.T, name string, b built) {
 		if want := floors[path].version; version != "ours" && version != want {
 			t.Errorf("%s: a driver links %s %s, but the version in floors is %q: require that one, or change it there with its reason", name, path, version, want)
 		}
+	}
+}
+
+// What the packages for the Windows side of a driver add to it: the modules with a package in its
+// build. The linker leaves out what is not called (TestMounterLinksOneSide in test/imports). A
+// driver that uses the adapter had those of k8s.io/mount-utils before.
+func TestMounterBuildLists(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes too long with -short; make test runs it")
+	}
+	engine := []string{"github.com/go-ole/go-ole", "golang.org/x/sync", "golang.org/x/sys"}
+	for _, s := range []struct {
+		program string
+		links   []string
+	}{
+		{"mounter-core", engine},
+		{"mounter-inprocess", engine},
+		{"mounter-pipes", slices.Concat(engine, []string{"github.com/Microsoft/go-winio", "golang.org/x/net", "golang.org/x/text", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf"})},
+		{"mounter-adapter", slices.Concat(engine, []string{"github.com/go-logr/logr", "k8s.io/klog/v2", "k8s.io/mount-utils", "k8s.io/utils"})},
+	} {
+		t.Run(s.program, func(t *testing.T) {
+			require := map[string]string{libraryModule: "v2.0.0-alpha.2", clientModule: "v1.3.0"}
+			replace := map[string]string{libraryModule: ".", clientModule: "client"}
+			if s.program == "mounter-adapter" {
+				require[adapterModule], replace[adapterModule] = "v0.0.0", "mountutils"
+			}
+			b := newDriver(t, s.program, require, replace).build()
+			var others []string
+			for path, version := range b.linked {
+				if version != "ours" {
+					others = append(others, path)
+				}
+				if f, ok := floors[path]; ok && version != "ours" && version != f.version {
+					t.Errorf("it links %s %s, but the version in floors is %s", path, version, f.version)
+				}
+			}
+			slices.Sort(others)
+			slices.Sort(s.links)
+			if !slices.Equal(others, s.links) {
+				t.Errorf("it links the modules %q, want %q", others, s.links)
+			}
+			t.Logf("%d modules of others linked, %d modules in the build list: %q", len(others), len(b.all), others)
+		})
 	}
 }
 

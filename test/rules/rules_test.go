@@ -384,7 +384,7 @@ func TestNoNumbersOfTheClock(t *testing.T) {
 func TestGoLines(t *testing.T) {
 	const forDrivers, toBuild = "1.25.0", "1.26.0"
 	for file, want := range map[string]string{
-		"go.mod": forDrivers, "client/go.mod": forDrivers,
+		"go.mod": forDrivers, "client/go.mod": forDrivers, "mountutils/go.mod": forDrivers,
 		"examples/csi-driver/go.mod": forDrivers, "examples/csi-driver/csi-1.13.mod": forDrivers,
 		"test/published/go.mod": forDrivers, "test/published/v1.3.0/go.mod": forDrivers,
 		"go.work": toBuild, "cmd/go.mod": toBuild, "hack/go.mod": toBuild, "hack/release/go.mod": toBuild, "lab/go.mod": toBuild, "test/go.mod": toBuild, "test/gcepd/go.mod": toBuild,
