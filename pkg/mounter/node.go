@@ -37,7 +37,8 @@ type Node struct {
 	Can func(context.Context) (context.Context, Abilities, error)
 }
 
-// Abilities are what a node guarantees. Of the existing CSI Proxy, all are false.
+// Abilities are what a node guarantees in the groups that are open. Of the existing CSI Proxy, all
+// are false.
 type Abilities struct {
 	// Versions are the versions of the API that are used, by group. In process there are none.
 	Versions map[string]string

@@ -5,7 +5,7 @@
 //
 // Before each block of Go, a page names the file and the declarations that it shows:
 //
-//	<!-- test/migrating/mounter/mounter.go: Mounter, InProcess, Mounter.Unmount -->
+//	<!-- test/migrating/after/mounter.go: Mounter, InProcess, Mounter.Unmount -->
 //
 // After a change, run go test ./migrating -write in the module test to update the
 // blocks.

@@ -7,16 +7,18 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/client/negotiate"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/migrating/after"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/migrating/alpha"
-	"github.com/kubernetes-csi/csi-proxy/v2/test/migrating/mounter"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/migrating/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/migrating/shell"
 )
@@ -37,9 +39,9 @@ type shareMounter interface {
 
 var (
 	_ diskMounter  = (*pipes.Mounter)(nil)
-	_ diskMounter  = (*mounter.Mounter)(nil)
+	_ diskMounter  = after.Mounter{}
 	_ shareMounter = (*alpha.Mounter)(nil)
-	_ shareMounter = (*mounter.Mounter)(nil)
+	_ shareMounter = after.Mounter{}
 	_ interface {
 		FormatAndMount(ctx context.Context, serial, target string) error
 		Expand(ctx context.Context, target string) error
@@ -64,19 +66,25 @@ const (
 )
 
 // inProcess returns the mounter of a HostProcess container, on a simulated node.
-func inProcess(n *simnode.Node) *mounter.Mounter {
-	return &mounter.Mounter{Disk: n.Disk(), Volume: n.Volume(), Filesystem: n.Filesystem(), SMB: n.SMB()}
+func inProcess(t *testing.T, n *simnode.Node) after.Mounter {
+	t.Helper()
+	p, err := n.NewProcess(rules.Rules{})
+	must(t, err)
+	m, err := mounter.New(mounter.Node{
+		Disk: p.Disk(), Volume: p.Volume(), Files: p.Filesystem(), SMB: p.SMB(),
+		Can: func(ctx context.Context) (context.Context, mounter.Abilities, error) {
+			return ctx, mounter.AllAbilities(), nil
+		},
+	}, mounter.Options{})
+	must(t, err)
+	return after.Mounter{Mounter: m}
 }
 
 // throughPipes returns the mounter of a container that uses pipes.
-func throughPipes(t *testing.T, n *simnode.Node) *mounter.Mounter {
-	m, err := mounter.ThroughPipes(t.Context(), remote.WithPipePath(serve.Start(t, n).PipePath))
+func throughPipes(t *testing.T, n *simnode.Node) after.Mounter {
+	t.Helper()
+	m, err := after.ThroughPipes(t.Context(), remote.WithPipePath(serve.Start(t, n).PipePath))
 	must(t, err)
-	t.Cleanup(func() {
-		for _, i := range []any{m.Disk, m.Volume, m.Filesystem, m.SMB} {
-			i.(interface{ Close() error }).Close()
-		}
-	})
 	return m
 }
 
@@ -90,7 +98,7 @@ func TestMountersOfDisks(t *testing.T) {
 			t.Cleanup(m.Close)
 			return m
 		},
-		"after, in process":    func(_ *testing.T, n *simnode.Node) diskMounter { return inProcess(n) },
+		"after, in process":    func(t *testing.T, n *simnode.Node) diskMounter { return inProcess(t, n) },
 		"after, through pipes": func(t *testing.T, n *simnode.Node) diskMounter { return throughPipes(t, n) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +137,9 @@ func TestMountersOfDisks(t *testing.T) {
 			if at, _ := mounted(); len(at) > 0 {
 				t.Errorf("still mounted at %q", at)
 			}
-			if err := m.FormatAndMount(ctx, "vol-2", staged); err == nil {
+			soon, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+			defer cancel()
+			if err := m.FormatAndMount(soon, "vol-2", staged); err == nil {
 				t.Error("FormatAndMount of a missing disk succeeded")
 			}
 		})
@@ -146,7 +156,7 @@ func TestForeignContentIsKept(t *testing.T) {
 	_, err = n.Fail(simnode.Fault{Call: winapi.VolumeInformation, Error: winapi.ERROR_GEN_FAILURE})
 	must(t, err)
 	format := n.Record()
-	if err := inProcess(n).FormatAndMount(t.Context(), "vol-1", staged); err == nil {
+	if err := inProcess(t, n).FormatAndMount(t.Context(), "vol-1", staged); err == nil {
 		t.Error("FormatAndMount of an unreadable volume succeeded")
 	}
 	if format.Count(winapi.Format) > 0 {
@@ -161,9 +171,7 @@ func TestMountersOfShares(t *testing.T) {
 			return &alpha.Mounter{Disk: n.Disk(), Volume: n.Volume(), Filesystem: n.Filesystem(), SMB: n.SMB()}, nil
 		},
 		"after, in process": func(t *testing.T, n *simnode.Node) (first, restarted shareMounter) {
-			p, err := n.NewProcess(rules.Rules{})
-			must(t, err)
-			return inProcess(n), &mounter.Mounter{Disk: p.Disk(), Volume: p.Volume(), Filesystem: p.Filesystem(), SMB: p.SMB()}
+			return inProcess(t, n), inProcess(t, n)
 		},
 		"after, through pipes": func(t *testing.T, n *simnode.Node) (first, restarted shareMounter) {
 			return throughPipes(t, n), throughPipes(t, n)
@@ -208,7 +216,7 @@ func TestVolumeSizeByHandAndNegotiated(t *testing.T) {
 		d, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1"})
 		must(t, err)
 		must(t, n.AwaitDisk(d.Number))
-		must(t, inProcess(n).FormatAndMount(t.Context(), "vol-1", staged))
+		must(t, inProcess(t, n).FormatAndMount(t.Context(), "vol-1", staged))
 		state, err := n.Show()
 		must(t, err)
 		var id string
@@ -237,7 +245,7 @@ func TestInProcessOffWindows(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("would change the disks of this Windows: runs on Linux")
 	}
-	m, err := mounter.InProcess()
+	m, err := after.InProcess()
 	if err == nil {
 		err = m.FormatAndMount(t.Context(), "vol-1", staged)
 	}

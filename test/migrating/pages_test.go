@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-var write = flag.Bool("write", false, "update the Go blocks of docs/drivers/migrating and docs/drivers/tutorial.md")
+var write = flag.Bool("write", false, "update the Go blocks of docs/drivers/migrating, tutorial.md and windows-side.md")
 
 const root = "../.."
 
@@ -31,7 +31,9 @@ func TestPagesShowFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages = append(pages, filepath.Join(root, "docs", "drivers", "tutorial.md"))
+	for _, page := range []string{"tutorial.md", "windows-side.md"} {
+		pages = append(pages, filepath.Join(root, "docs", "drivers", page))
+	}
 	shown := 0
 	for _, page := range pages {
 		if slices.Contains(written, filepath.Base(page)) {

@@ -103,13 +103,13 @@ func (c *Conn) can(ctx context.Context) (context.Context, mounter.Abilities, err
 		a.Versions[group], a.Builds[group] = one.Version().String(), build
 	}
 	ours := func(groups ...string) bool {
-		return !slices.ContainsFunc(groups, func(g string) bool { return a.Builds[g] == "" })
+		return !slices.ContainsFunc(groups, func(g string) bool { return c.clients[g] != nil && a.Builds[g] == "" })
 	}
 	a.GuardsDisks = ours("disk", "volume")
 	a.GuardsContent = a.GuardsDisks
 	a.ReportsGrowth = ours("volume")
 	a.CountsLinks = ours("smb")
-	a.ChecksLinks = ours("filesystem") && (c.SMB == nil || a.CountsLinks)
+	a.ChecksLinks = ours("filesystem", "smb")
 	return context.WithValue(ctx, relyingKey{}, answered), a, nil
 }
 
