@@ -210,7 +210,7 @@ func (x *world) countOf(method string) (n int) {
 }
 
 // oldProxy is what the existing proxy does otherwise than ours. Each difference has its number in
-// docs/develop/contract/defects.md.
+// docs/drivers/compared.md.
 type oldProxy struct {
 	mu         sync.Mutex
 	links      map[string]bool

@@ -216,7 +216,7 @@ func fields(above []protoreflect.FieldDescriptor, whole, in protoreflect.Message
 				if free[f.Name()] && !slices.Contains(odd, what) {
 					continue
 				}
-				// A volume may be missing when it is unmounted (docs/develop/contract/defects.md#d17).
+				// A volume may be missing when it is unmounted (docs/drivers/compared.md#d17).
 				wrong := !free[f.Name()] && (what != gone || f.Name() != "volume_id" || !strings.HasSuffix(string(in.Descriptor().Name()), "mountVolumeRequest"))
 				with(what, wrong, protowire.AppendString(tag(protowire.BytesType), invalidTexts[what]))
 			}
@@ -251,7 +251,7 @@ func (rawCodec) Name() string                    { return "proto" }
 
 // The test calls every method of every version with each field absent, empty, extreme and
 // wrong. Each call must fail with an error that describes the problem. The first request
-// without a portal crashes the published CSI Proxy (docs/develop/contract/defects.md#d1).
+// without a portal crashes the published CSI Proxy (docs/drivers/compared.md#d1).
 func TestInvalidFieldsAreRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("calls every method with every wrong value, which takes up to a minute; runs without -short")

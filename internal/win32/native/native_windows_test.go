@@ -471,7 +471,7 @@ func TestInterfaces(t *testing.T) {
 }
 
 // No string with a NUL inside reaches Windows, which would use only the part
-// before it (docs/develop/contract/defects.md#d23).
+// before it (docs/drivers/compared.md#d23).
 func TestNUL(t *testing.T) {
 	api := New(Options{})
 	const s = "C:\\a\x00b"
