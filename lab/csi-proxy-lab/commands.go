@@ -20,6 +20,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 
 	"github.com/kubernetes-csi/csi-proxy/lab/cloud"
+	"github.com/kubernetes-csi/csi-proxy/lab/mirror"
 	"github.com/kubernetes-csi/csi-proxy/lab/sanity"
 	"github.com/kubernetes-csi/csi-proxy/lab/storageclass"
 	"github.com/kubernetes-csi/csi-proxy/lab/story"
@@ -38,6 +39,11 @@ func up(ctx context.Context, o *options) error {
 		return fmt.Errorf("a lab runs already in %s; end it with: csi-proxy-lab down", directory())
 	case !errors.Is(err, errNoLab):
 		return err
+	}
+	for _, arg := range o.args {
+		if name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); name == "kubelet-path" {
+			return fmt.Errorf("%s: the lab has the kubelet's files in %s only", arg, mirror.Dir)
+		}
 	}
 	if err := makeDirectory(); err != nil {
 		return err
@@ -66,7 +72,8 @@ func up(ctx context.Context, o *options) error {
 	defer log.Close()
 	start := time.Now()
 	// setsid: it outlives this command and its terminal.
-	cmd := exec.Command("setsid", self, background, "--relay="+relay, "--node="+node, fmt.Sprintf("--plain=%t", o.plain), fmt.Sprintf("--beta=%t", o.beta))
+	args := []string{self, background, "--relay=" + relay, "--node=" + node, fmt.Sprintf("--plain=%t", o.plain), fmt.Sprintf("--beta=%t", o.beta), "--"}
+	cmd := exec.Command("setsid", append(args, o.args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return err

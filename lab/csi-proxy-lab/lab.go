@@ -86,10 +86,11 @@ func serveLab(ctx context.Context, o *options) error {
 		return err
 	}
 	defer n.Close()
-	config := winlab.Config{Plain: o.plain, Relay: o.relay, Log: os.Stderr, Serve: serve.Config{StandardPipes: true, Control: true}}
+	proxyFlags := o.args
 	if o.beta {
-		config.Serve.APIs = winlab.BeforeV1()
+		proxyFlags = append([]string{"-enable-api=" + strings.Join(winlab.BeforeV1(), ",")}, proxyFlags...)
 	}
+	config := winlab.Config{Plain: o.plain, Relay: o.relay, Log: os.Stderr, Serve: serve.Config{Flags: proxyFlags, StandardPipes: true, Control: true}}
 	r := &running{ctx: ctx, cancel: cancel, node: n, end: func() {}}
 	if r.lab, err = winlab.Open(ctx, n, config); err != nil {
 		return err

@@ -78,7 +78,7 @@ func commands() []command {
 		f.Var(&o.mountFlags, "mount-flag", "`option` of the mount; can be given several times")
 	}
 	return []command{
-		{"up", "", "start the lab: Wine, a simulated node and CSI Proxy", func(f *flag.FlagSet, o *options) {
+		{"up", "[-- CSI-PROXY-FLAG...]", "start the lab: Wine, a simulated node and CSI Proxy, with flags of csi-proxy such as -read-only-disks=keep", func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.plain, "plain", false, "mounted volumes are plain directories, of the size of this machine's disk")
 			f.BoolVar(&o.beta, "beta", false, "CSI Proxy serves the versions before v1 only")
 			f.StringVar(&o.node, "node", "", "YAML `file` that describes the node, as for -node-config of csi-proxy-sim")
@@ -144,7 +144,7 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 			return errUsage
 		}
 		o.args = f.Args()
-		if (c.args == "") != (len(o.args) == 0) {
+		if !strings.HasPrefix(c.args, "[") && (c.args == "") != (len(o.args) == 0) {
 			f.Usage()
 			return errUsage
 		}

@@ -180,7 +180,7 @@ func run(ctx context.Context, p Program, o *options, ready func()) error {
 	defer end()
 
 	config := serve.Config{
-		Audit: o.audit, ReadOnly: o.readOnly, IgnoreFields: o.ignoreFields, Failed: o.events.failed,
+		Audit: o.audit, ReadOnly: o.ReadOnly, IgnoreFields: o.IgnoreFields, Failed: o.events.failed,
 		Version: p.Version,
 	}
 	if o.pipeSDDL != "" {
@@ -207,18 +207,18 @@ func run(ctx context.Context, p Program, o *options, ready func()) error {
 	if o.metricsAddress != "" {
 		m.Count(&config)
 	}
-	dirs, err := policy.ParseDirs(o.allWorkingDirs())
+	dirs, err := policy.ParseDirs(o.AllWorkingDirs())
 	if err != nil {
 		return fmt.Errorf("working directories: %w", err)
 	}
-	for _, problem := range winpath.DirProblems(o.allWorkingDirs()) {
+	for _, problem := range winpath.DirProblems(o.AllWorkingDirs()) {
 		klog.Warning(problem)
 	}
 	var counts *win32.Counts
 	if o.metricsAddress != "" {
 		counts = win32.NewCounts()
 	}
-	n, err := p.Host.Open(o.hostRules(), counts)
+	n, err := p.Host.Open(o.Rules(), counts)
 	if err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func run(ctx context.Context, p Program, o *options, ready func()) error {
 		config.Steps = states.Node.Steps
 	}
 	m.Open(all, config.Calls, states)
-	klog.InfoS("Opened node", "workingDirs", o.allWorkingDirs(), "allowedServices", o.allowedServices(), "requirePrivacy", o.requirePrivacy, "readOnly", o.readOnly)
+	klog.InfoS("Opened node", "workingDirs", o.AllWorkingDirs(), "allowedServices", o.AllowedServices(), "requirePrivacy", o.RequirePrivacy, "readOnly", o.ReadOnly)
 
 	config.Stopping = m.Stopping // also where a pipe fails
 	ready = sync.OnceFunc(ready)

@@ -18,25 +18,16 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/logs"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/profiles"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/flags"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 )
 
 // options are the parsed command line.
 type options struct {
-	kubeletPath    string
-	workingDirs    []string
-	services       []string
-	requirePrivacy bool
-	rules          rules.Rules // of the flags that set a field as it is
-	smb            policy.SMBRules
+	flags.Served
 	metricsAddress string
 	pprofAddress   string
 	pipeSDDL       string
-	enabledAPIs    []string
-	readOnly       bool
-	ignoreFields   bool
 	audit          bool
 	adminPipe      bool
 	windowsService bool
@@ -75,48 +66,9 @@ func parse(p Program, args []string, stderr io.Writer) (*options, error) {
 	o.log = logs.Options{Program: p.Name, Version: p.Version}
 	addLogFlags(f, &o.log)
 	p.Host.AddFlags(f)
-	f.StringVar(&o.kubeletPath, "kubelet-path", `C:\var\lib\kubelet`, "`directory` of the kubelet, which is always a working directory")
-	list(f, "working-dir", &o.workingDirs, "additional working `directory`; requests may use only paths in working directories; repeatable", func(dir string) error {
-		if dir == "" {
-			return errors.New("want a directory; an empty path would allow every path")
-		}
-		return nil
-	})
-	list(f, policy.ServiceFlag, &o.services, "key `name` of another Windows service that may be started and stopped, in addition to "+strings.Join(policy.DefaultServices(), ", ")+"; repeatable; requests may query all services", func(name string) error {
-		if strings.TrimSpace(name) == "" || strings.ContainsAny(name, `/\*?,`) {
-			return errors.New("want the key name of one service, without wildcards")
-		}
-		return nil
-	})
-	choice(f, "format-existing", &o.rules.FormatExisting, "refuse", "ntfs", "what FormatVolume does with an NTFS file system that holds data: refuse, or `ntfs`, which formats it")
-	list(f, "protected-dir", &o.rules.ProtectedDirs, "`directory` whose disk is not partitioned, formatted, resized or taken offline, such as that of the container storage; repeatable; those of Windows, of page files, of working directories and of containerd and docker in C:\\ProgramData are protected always", func(dir string) error {
-		if strings.TrimSpace(dir) == "" {
-			return errors.New("want a directory")
-		}
-		return nil
-	})
-	choice(f, "disk-locations", &o.rules.AllDiskLocations, "usable", "all", "which disks ListDiskLocations lists, among which drivers look for a LUN: usable, without the temporary disk of an Azure machine, and without one that Windows needs if another disk has its LUN, or `all`")
-	choice(f, "read-only-disks", &o.rules.KeepReadOnly, "writable", "keep", "what SetDiskState does with a read-only disk when it takes it online: writable, which makes it so if its storage can be written, or `keep`")
-	Choice(f, "disk-content", "strict", "which content of a disk may be overwritten: strict, which is none; `cleaned`, which is what a disk without partitions still has after diskpart clean or Clear-Disk, behind its blank first and last MiB; or unknown, which is the same and all content that is not recognized", func(s string) error {
-		switch o.rules.DiskContent = rules.DiskContent(s); o.rules.DiskContent {
-		case rules.DiskContentCleaned, rules.DiskContentUnknown:
-			return nil
-		}
-		if o.rules.DiskContent = rules.DiskContentStrict; s != "strict" {
-			return errors.New("want strict, cleaned or unknown")
-		}
-		return nil
-	})
-	choice(f, "volume-root-access", &o.rules.UsersModify, "windows", "users-modify", "who may change what on a volume that FormatVolume formats: windows, which leaves the rights that Windows gives, or `users-modify`, with which the group Users, and so ordinary containers, may change everything")
-	f.BoolVar(&o.requirePrivacy, "require-privacy", true, "encrypt new SMB mappings")
-	f.BoolVar(&o.rules.AcceptUnverifiedPasswords, "smb-accept-unverified-passwords", false, "let requests use an SMB mapping in use with another or unknown password, if the server cannot verify the password of the request")
-	f.BoolVar(&o.smb.AllowLoopback, "smb-allow-loopback", false, "allow SMB mappings of shares of this node, through which links can lead to any directory")
-	f.BoolVar(&o.smb.AllowAdminShares, "smb-allow-admin-shares", false, "allow SMB mappings of administrative shares such as C$, ADMIN$ and IPC$")
+	o.Served.Add(f)
 	f.StringVar(&o.metricsAddress, metricsFlag, "", "`host:port` on which to serve metrics; default: no metrics")
 	f.StringVar(&o.pprofAddress, pprofFlag, "", "loopback `address:port`, such as 127.0.0.1:6060, on which to serve profiles of this process for go tool pprof; default: no profiles")
-	list(f, "enable-api", &o.enabledAPIs, "`group` or group/version to serve, or several with commas between them; repeatable; default: all", func(string) error { return nil })
-	f.BoolVar(&o.readOnly, "read-only-api", false, "refuse requests that change the node")
-	choice(f, "unknown-fields", &o.ignoreFields, "refuse", "log", "what becomes of a request with a field that the called version of the API does not have: refuse, or `log`, which ignores the field")
 	f.BoolVar(&o.audit, "audit-log", true, "log each request that changes the node, with the calling process and the result")
 	f.BoolVar(&o.adminPipe, "admin-pipe", true, "serve the pipe csi-proxy-admin, with which administrators of the node clear disks and see the calls in flight and the last that failed")
 	f.StringVar(&o.pipeSDDL, "pipe-sddl", "", "`SDDL` of the security descriptor of the pipes; default: administrators may connect, LocalSystem and the account of this process have all rights")
@@ -145,7 +97,7 @@ func addLogFlags(f *flag.FlagSet, o *logs.Options) {
 	size.DefValue = "100"
 	size.Usage = "size in `MiB` beyond which the log file becomes an earlier one and a new one begins (no effect when -logtostderr=true); 0 means no limit"
 	_ = size.Value.Set(size.DefValue) // cannot fail: it is a number
-	Choice(f, "logging-format", "text", "format of the log: text, or `json`, with an object on each line", func(s string) error {
+	flags.Choice(f, "logging-format", "text", "format of the log: text, or `json`, with an object on each line", func(s string) error {
 		if s != "text" && s != "json" {
 			return errors.New("want text or json")
 		}
@@ -217,8 +169,8 @@ func (o *options) parse(f *flag.FlagSet, args []string) (err error) {
 	}
 	// A list of the command line replaces that of the file.
 	f.VisitAll(func(fl *flag.Flag) {
-		if l, ok := fl.Value.(*listValue); ok && given[fl.Name] != nil {
-			*l.to = nil
+		if l, ok := fl.Value.(*flags.List); ok && given[fl.Name] != nil {
+			l.Clear()
 		}
 	})
 	if err := parseFlags(f, args); err != nil {
@@ -230,8 +182,8 @@ func (o *options) parse(f *flag.FlagSet, args []string) (err error) {
 
 // check checks what one flag alone does not show.
 func (o *options) check() error {
-	if strings.TrimSpace(o.kubeletPath) == "" {
-		return errors.New("flag -kubelet-path: want a directory; an empty path would allow every path")
+	if err := o.Check(); err != nil {
+		return err
 	}
 	if o.windowsService && o.config != "" && !filepath.IsAbs(o.config) {
 		return fmt.Errorf("flag -config=%s: want an absolute path, because a service starts in the directory of Windows", o.config)
@@ -254,29 +206,4 @@ func (o *options) openPipes() string {
 		return ""
 	}
 	return fmt.Sprintf("flag -pipe-sddl lets %s connect to the pipes: each of their programs on this node may call the API; name the account of a driver instead if you can", strings.Join(groups, ", "))
-}
-
-// allWorkingDirs returns the working directories in the order of logs and errors.
-func (o *options) allWorkingDirs() []string {
-	return append(o.workingDirs[:len(o.workingDirs):len(o.workingDirs)], o.kubeletPath)
-}
-
-// apis returns the groups and versions to serve. None means all.
-func (o *options) apis() []string {
-	var all []string
-	for _, names := range o.enabledAPIs {
-		all = append(all, strings.Split(names, ",")...)
-	}
-	return all
-}
-
-// allowedServices returns the services that may be started and stopped.
-func (o *options) allowedServices() []string { return append(policy.DefaultServices(), o.services...) }
-
-// hostRules returns the rules that the services of the host keep.
-func (o *options) hostRules() rules.Rules {
-	r := o.rules
-	r.WorkingDirs, r.AllowedServices = o.allWorkingDirs(), o.allowedServices()
-	r.NoSMBPrivacy = !o.requirePrivacy
-	return r
 }

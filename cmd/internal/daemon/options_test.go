@@ -39,24 +39,24 @@ func TestParse(t *testing.T) {
 		check func(*options) bool
 	}{
 		{"defaults", nil, func(o *options) bool {
-			return slices.Equal(o.allWorkingDirs(), []string{`C:\var\lib\kubelet`}) && o.requirePrivacy && !o.windowsService && o.log.ToStderr
+			return slices.Equal(o.AllWorkingDirs(), []string{`C:\var\lib\kubelet`}) && o.RequirePrivacy && !o.windowsService && o.log.ToStderr
 		}},
 		{"usual service", []string{"-windows-service", `-log_file=C:\etc\kubernetes\logs\csi-proxy.log`, "-logtostderr=false"}, func(o *options) bool {
 			return o.windowsService && !o.log.ToStderr
 		}},
 		{"one dash or two, with and without =", []string{"--kubelet-path", `D:\k`, "-metrics-bind-address=:1"}, func(o *options) bool {
-			return o.kubeletPath == `D:\k` && o.metricsAddress == ":1"
+			return o.KubeletPath == `D:\k` && o.metricsAddress == ":1"
 		}},
 		{"working directories keep their order, kubelet last", []string{`-working-dir=C:\a`, "-kubelet-path", `D:\k`, `-working-dir=C:\b,C:\c`}, func(o *options) bool {
-			return slices.Equal(o.allWorkingDirs(), []string{`C:\a`, `C:\b,C:\c`, `D:\k`})
+			return slices.Equal(o.AllWorkingDirs(), []string{`C:\a`, `C:\b,C:\c`, `D:\k`})
 		}},
 		{"services that may be started and stopped", []string{"-service-allow=Own", "--service-allow", "Other"}, func(o *options) bool {
-			return slices.Equal(o.allowedServices(), []string{"MSiSCSI", "Own", "Other"})
+			return slices.Equal(o.AllowedServices(), []string{"MSiSCSI", "Own", "Other"})
 		}},
 		{"some groups and versions", []string{"-enable-api=disk/v1,volume", "--enable-api", "smb"}, func(o *options) bool {
-			return slices.Equal(o.apis(), []string{"disk/v1", "volume", "smb"}) && !o.readOnly && o.audit
+			return slices.Equal(o.APIs(), []string{"disk/v1", "volume", "smb"}) && !o.ReadOnly && o.audit
 		}},
-		{"booleans need =", []string{"-require-privacy=false"}, func(o *options) bool { return !o.requirePrivacy }},
+		{"booleans need =", []string{"-require-privacy=false"}, func(o *options) bool { return !o.RequirePrivacy }},
 		{"log", []string{"-logtostderr=false", "-log_file=a.log", "-log_file_max_size=3", "-log-file-backups=7", "-log-file-max-age=1h", "-logging-format=json", "-v=4", "-skip_log_headers"}, func(o *options) bool {
 			return o.log == logs.Options{Program: "csi-proxy-test", Version: "test", File: "a.log", Limits: logs.Limits{Bytes: 3 << 20, Backups: 7, Age: time.Hour}, JSON: true, Verbosity: 4, SkipHeader: true}
 		}},
@@ -68,7 +68,7 @@ func TestParse(t *testing.T) {
 		}},
 		{"every published flag of the log", []string{"-v=5", "-log_dir=/tmp", "-log_file_max_size=10", "-alsologtostderr", "-stderrthreshold=1", "-alsologtostderrthreshold=1",
 			"-legacy_stderr_threshold_behavior=false", "-one_output", "-skip_headers", "-skip_log_headers", "-add_dir_header", "-vmodule=a=1", "-log_backtrace_at=a.go:1"}, func(*options) bool { return true }},
-		{"other arguments are ignored", []string{"-require-privacy=false", "other", "-args"}, func(o *options) bool { return !o.requirePrivacy }},
+		{"other arguments are ignored", []string{"-require-privacy=false", "other", "-args"}, func(o *options) bool { return !o.RequirePrivacy }},
 	} {
 		var stderr bytes.Buffer
 		o, err := parse(testProgram(), c.args, &stderr)

@@ -78,7 +78,7 @@ func Pipes(p Program, args []string) ([]string, error) {
 
 // pipes returns the paths of the pipes of the API. It checks what serving would check first.
 func (o *options) pipes() ([]string, error) {
-	if _, err := policy.ParseDirs(o.allWorkingDirs()); err != nil {
+	if _, err := policy.ParseDirs(o.AllWorkingDirs()); err != nil {
 		return nil, fmt.Errorf("working directories: %w", err)
 	}
 	// These services are only counted, and never called.
@@ -86,7 +86,7 @@ func (o *options) pipes() ([]string, error) {
 		Disk: struct{ disk.Service }{}, Filesystem: struct{ filesystem.Service }{}, ISCSI: struct{ iscsi.Service }{},
 		SMB: struct{ smb.Service }{}, System: struct{ system.Service }{}, Volume: struct{ volume.Service }{},
 	}
-	enabled, err := wire.Enabled(wire.Services(every), o.apis())
+	enabled, err := wire.Enabled(wire.Services(every), o.APIs())
 	if err != nil {
 		return nil, fmt.Errorf("flag -enable-api: %w", err)
 	}
@@ -100,11 +100,11 @@ func (o *options) pipes() ([]string, error) {
 // pipes returns the pipes of the node's services, which enforce the rules of the command
 // line, the node's additional pipes, and that of administrators, who stop the program with stop.
 func (n *Node) pipes(o *options, dirs policy.Dirs, inFlight *calls.Calls, stop context.CancelFunc) ([]serve.Pipe, error) {
-	rules := &policy.Rules{Dirs: dirs, Services: o.allowedServices(), SMB: o.smb}
+	rules := &policy.Rules{Dirs: dirs, Services: o.AllowedServices(), SMB: o.SMB}
 	rules.SMB.ThisNode = n.Names
 	g := n.Groups
 	g.Check = rules.Check
-	enabled, err := wire.Enabled(wire.Services(g), o.apis())
+	enabled, err := wire.Enabled(wire.Services(g), o.APIs())
 	if err != nil {
 		return nil, fmt.Errorf("flag -enable-api: %w", err)
 	}

@@ -11,65 +11,13 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/configfile"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/flags"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
 
 // configFlag is the flag for the configuration file, the only flag without a key in it.
 const configFlag = "config"
-
-// listValue is the value of a flag that may be repeated.
-type listValue struct {
-	to    *[]string
-	check func(string) error
-}
-
-func (l *listValue) String() string { return "" }
-
-func (l *listValue) Set(s string) error {
-	if err := l.check(s); err != nil {
-		return err
-	}
-	*l.to = append(*l.to, s)
-	return nil
-}
-
-// list adds a flag that may be repeated. check says what is wrong with a value.
-func list(f *flag.FlagSet, name string, to *[]string, usage string, check func(string) error) {
-	f.Var(&listValue{to, check}, name, usage)
-}
-
-// choiceValue is the value of a flag with a few words.
-type choiceValue struct {
-	word string
-	set  func(string) error
-}
-
-func (c *choiceValue) String() string { return c.word }
-
-func (c *choiceValue) Set(s string) error {
-	if err := c.set(s); err != nil {
-		return err
-	}
-	c.word = s
-	return nil
-}
-
-// Choice adds a flag with a few words, which set checks and applies. word is the default.
-func Choice(f *flag.FlagSet, name, word, usage string, set func(string) error) {
-	f.Var(&choiceValue{word, set}, name, usage)
-}
-
-// choice adds a flag with two words, of which the other one sets to.
-func choice(f *flag.FlagSet, name string, to *bool, word, other, usage string) {
-	Choice(f, name, word, usage, func(s string) error {
-		if s != word && s != other {
-			return fmt.Errorf("want %s or %s", word, other)
-		}
-		*to = s == other
-		return nil
-	})
-}
 
 func isBool(v flag.Value) bool {
 	b, ok := v.(interface{ IsBoolFlag() bool })
@@ -129,7 +77,7 @@ func setEntry(f *flag.FlagSet, e configfile.Entry) *configfile.Error {
 		}
 		return wrong(e.Line, "unknown; %s", hint)
 	}
-	_, isList := fl.Value.(*listValue)
+	_, isList := fl.Value.(*flags.List)
 	switch {
 	case e.List && !isList:
 		return wrong(e.Line, "a list, but the key takes one value: write %s: VALUE", e.Key)
@@ -163,7 +111,7 @@ func settingsOf(f *flag.FlagSet, given map[string][]string, file string, entries
 		if fl.Name == configFlag {
 			return
 		}
-		_, isList := fl.Value.(*listValue)
+		_, isList := fl.Value.(*flags.List)
 		s := setting{name: fl.Name, list: isList}
 		if !isList {
 			s.values = []string{fl.DefValue}
@@ -235,7 +183,7 @@ func Config(p Program, args []string, stdout, stderr io.Writer) (code int, isVer
 			fmt.Fprintf(stderr, "%s config check: warning: %s\n", p.Name, warning)
 		}
 	}
-	if problems := winpath.DirProblems(o.allWorkingDirs()); len(problems) > 0 {
+	if problems := winpath.DirProblems(o.AllWorkingDirs()); len(problems) > 0 {
 		return fail(errors.New(strings.Join(problems, "; ")))
 	}
 	// What the start would log as an error, and serve the pipes without.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/flags"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -30,7 +31,7 @@ func (*host) Name() string { return "windows" }
 
 func (h *host) AddFlags(f *flag.FlagSet) {
 	backend := func(name string, to *node.Backend, what string) {
-		daemon.Choice(f, name, "wmi", "how the node "+what+"; if Windows does not support it, the other one is used", func(s string) (err error) {
+		flags.Choice(f, name, "wmi", "how the node "+what+"; if Windows does not support it, the other one is used", func(s string) (err error) {
 			*to, err = node.ParseBackend(s)
 			return err
 		})

@@ -34,13 +34,14 @@ package serve
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -49,6 +50,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/flags"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol/server"
@@ -61,13 +63,17 @@ import (
 // Config configures a server. Its zero value serves what a daemon without flags
 // serves.
 type Config struct {
-	// APIs are the versions to serve, such as "disk/v1". Empty means all.
+	// APIs are the groups and versions to serve, such as "disk" and "disk/v1". Empty means all.
 	APIs []string
 
 	// Rules are those of the daemon's flags. Without WorkingDirs, requests may use the
 	// kubelet's directory, C:\var\lib\kubelet; without AllowedServices, they may start and
 	// stop MSiSCSI only.
 	rules.Rules
+
+	// Flags are flags of csi-proxy that say what is served, and by which rules, such as
+	// "-read-only-api" and "-read-only-disks=keep". They take the place of APIs and Rules.
+	Flags []string
 
 	// StandardPipes serves on the pipes that NewClient of the client module uses:
 	// the daemon's pipes, or the sockets in the directory of package pipe. [Start]
@@ -82,13 +88,11 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// kubeletDir is the daemon's default for -kubelet-path.
-const kubeletDir = `C:\var\lib\kubelet`
-
 // Server serves a simulated node. Its methods may be called concurrently.
 type Server struct {
 	node   *simnode.Node
 	config Config
+	served flags.Served
 	dirs   policy.Dirs
 	dir    string // directory of the sockets; empty for standard pipes
 	prefix string // prefix of pipe names on Windows
@@ -150,16 +154,24 @@ func socketDir() (string, error) { return os.MkdirTemp("", "csi") }
 // Open serves n until [Server.Close]. When it returns, all pipes accept
 // connections. Tests should use [Start].
 func Open(n *simnode.Node, config Config) (*Server, error) {
-	if len(config.WorkingDirs) == 0 {
-		config.WorkingDirs = []string{kubeletDir}
+	s := &Server{node: n}
+	if err := s.parse(config.Flags); err != nil {
+		return nil, err
 	}
-	if config.AllowedServices == nil {
-		config.AllowedServices = policy.DefaultServices()
+	if asFlags := s.served.Rules(); len(config.Flags) > 0 {
+		config.Rules, config.APIs = asFlags, s.served.APIs()
+	} else {
+		if len(config.WorkingDirs) == 0 {
+			config.WorkingDirs = asFlags.WorkingDirs
+		}
+		if config.AllowedServices == nil {
+			config.AllowedServices = asFlags.AllowedServices
+		}
 	}
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{node: n, config: config}
+	s.config = config
 	var err error
 	if s.dirs, err = policy.ParseDirs(config.WorkingDirs); err != nil {
 		return nil, err
@@ -175,6 +187,28 @@ func Open(n *simnode.Node, config Config) (*Server, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// parse parses the flags of csi-proxy.
+func (s *Server) parse(args []string) error {
+	f := flag.NewFlagSet("csi-proxy", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	s.served.Add(f)
+	err := f.Parse(args)
+	switch unknown, ok := strings.CutPrefix(fmt.Sprint(err), "flag provided but not defined: "); {
+	case ok:
+		var known []string
+		f.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
+		return fmt.Errorf("serve: %w: flag %s: want one of those that say what csi-proxy serves: %s", hosterr.ErrInvalid, unknown, strings.Join(known, ", "))
+	case err == nil && f.NArg() > 0:
+		err = fmt.Errorf("%q: want flags, as -name=value", f.Arg(0))
+	case err == nil:
+		err = s.served.Check()
+	}
+	if err != nil {
+		return fmt.Errorf("serve: %w: %w", hosterr.ErrInvalid, err)
+	}
+	return nil
 }
 
 // Dir returns the directory of the sockets. A program that runs with CSI_PROXY_DIR
@@ -260,10 +294,11 @@ func (s *Server) Replace(change func(*Config)) error {
 	}
 	ready := make(chan struct{})
 	server, err := serve.Open(context.Background(), serve.Config{
-		Log:     s.config.Log,
-		Version: "simulated",
-		Listen:  func(name string) (net.Listener, error) { return pipes.ListenAt(s.path(name)) },
-		Ready:   func() { close(ready) },
+		Log:      s.config.Log,
+		Version:  "simulated",
+		ReadOnly: s.served.ReadOnly, IgnoreFields: s.served.IgnoreFields,
+		Listen: func(name string) (net.Listener, error) { return pipes.ListenAt(s.path(name)) },
+		Ready:  func() { close(ready) },
 	}, served...)
 	if err != nil {
 		return err
@@ -299,26 +334,15 @@ func (s *Server) pipes() ([]serve.Pipe, error) {
 	s.process = p
 	all := wire.Services(wire.Groups{
 		Disk: p.Disk(), Volume: p.Volume(), Filesystem: p.Filesystem(), SMB: p.SMB(), ISCSI: p.ISCSI(), System: p.System(),
-		Check: (&policy.Rules{Dirs: s.dirs, Services: s.config.AllowedServices}).Check,
+		Check: (&policy.Rules{Dirs: s.dirs, Services: s.config.AllowedServices, SMB: s.served.SMB}).Check,
 	})
 	var control []serve.Pipe
 	if s.config.Control {
 		control = []serve.Pipe{{Name: simcontrol.Pipe, Desc: &simcontrol.Node_ServiceDesc, Impl: server.New(s.node)}}
 	}
-	if len(s.config.APIs) == 0 {
-		return append(serve.Pipes(all), control...), nil
-	}
-	var served []wire.Service
-	for _, api := range s.config.APIs {
-		i := slices.IndexFunc(all, func(w wire.Service) bool { return w.String() == api })
-		if i < 0 {
-			var known []string
-			for _, w := range all {
-				known = append(known, w.String())
-			}
-			return nil, fmt.Errorf("serve API %q: %w: unknown version; known are %s", api, hosterr.ErrInvalid, strings.Join(known, ", "))
-		}
-		served = append(served, all[i])
+	served, err := wire.Enabled(all, s.config.APIs)
+	if err != nil {
+		return nil, fmt.Errorf("serve: %w: %w", hosterr.ErrInvalid, err)
 	}
 	return append(serve.Pipes(served), control...), nil
 }

@@ -84,6 +84,33 @@ func TestSelectedVersions(t *testing.T) {
 	}
 }
 
+// Flags of csi-proxy say what is served and by which rules.
+func TestFlags(t *testing.T) {
+	s := serve.Start(t, simnode.New(t), func(c *serve.Config) {
+		c.Flags = []string{"-enable-api=filesystem", `-working-dir=D:\csi`, "-read-only-api"}
+	})
+	if _, err := diskv1.NewClientWithPipePath(s.PipePath("disk", diskv1.Version)); err == nil {
+		t.Error("a group that is not served has a pipe")
+	}
+	c, err := filesystemv1.NewClientWithPipePath(s.PipePath("filesystem", filesystemv1.Version))
+	must(t, err)
+	defer c.Close()
+	_, err = c.PathExists(t.Context(), &filesystems.PathExistsRequest{Path: `D:\csi\a`})
+	must(t, err)
+	if _, err := c.Mkdir(t.Context(), &filesystems.MkdirRequest{Path: `D:\csi\a`}); err == nil || !strings.Contains(err.Error(), "read-only-api") {
+		t.Errorf("Mkdir with -read-only-api: %v", err)
+	}
+	for arg, want := range map[string]string{
+		"-v=4": "want one of those that say what csi-proxy serves: -disk-content", "read-only-api": "want flags", "-disk-content=all": "want strict, cleaned or unknown",
+		"-kubelet-path=": "want a directory", "-enable-api=disc": `no API "disc"`, "-working-dir=csi": "csi",
+	} {
+		_, err := serve.Open(simnode.New(t), serve.Config{Flags: []string{arg}})
+		if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("flag %s: %v, want ErrInvalid and %q", arg, err, want)
+		}
+	}
+}
+
 func TestDaemonRulesApply(t *testing.T) {
 	n := simnode.New(t)
 	must(t, n.SetService(simnode.Service{Name: "agent"}))
