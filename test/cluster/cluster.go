@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -141,22 +140,7 @@ func (c *Cluster) Close() error {
 
 // startControllers starts Kubernetes' own controllers and its scheduler.
 func (c *Cluster) startControllers(ctx context.Context) error {
-	s := c.Servers
-	common := []string{"--kubeconfig=" + s.Kubeconfig(), "--leader-elect=false", "--bind-address=127.0.0.1", "--cert-dir=" + filepath.Join(c.config.Dir, "certs"), "--authorization-always-allow-paths=/healthz"}
-	start := func(name string, args ...string) error {
-		port, release, err := reservePort()
-		if err != nil {
-			return err
-		}
-		defer release()
-		return s.start(ctx, name, listens(port), slices.Concat(common, args, []string{"--secure-port=" + port})...)
-	}
-	err := start("kube-controller-manager", "--service-account-private-key-file="+s.Key(), "--allocate-node-cidrs=false",
-		"--node-monitor-period=1s", "--node-monitor-grace-period=15s", "--kube-api-qps=200", "--kube-api-burst=400")
-	if err != nil {
-		return err
-	}
-	return start("kube-scheduler", "--kube-api-qps=200", "--kube-api-burst=400")
+	return c.Servers.StartControllers(ctx, "--node-monitor-period=1s", "--node-monitor-grace-period=15s")
 }
 
 // listens returns what succeeds when a program listens on a port of loopback.

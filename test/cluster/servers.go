@@ -140,6 +140,25 @@ func (s *Servers) Close() error {
 	return errors.Join(errs...)
 }
 
+// StartControllers starts kube-controller-manager, with further arguments, and kube-scheduler.
+func (s *Servers) StartControllers(ctx context.Context, args ...string) error {
+	common := []string{"--kubeconfig=" + s.Kubeconfig(), "--leader-elect=false", "--bind-address=127.0.0.1", "--cert-dir=" + filepath.Join(s.dir, "certs"), "--authorization-always-allow-paths=/healthz",
+		"--kube-api-qps=200", "--kube-api-burst=400"}
+	start := func(name string, args ...string) error {
+		port, release, err := reservePort()
+		if err != nil {
+			return err
+		}
+		defer release()
+		return s.start(ctx, name, listens(port), slices.Concat(common, args, []string{"--secure-port=" + port})...)
+	}
+	args = append([]string{"--service-account-private-key-file=" + s.Key(), "--allocate-node-cidrs=false"}, args...)
+	if err := start("kube-controller-manager", args...); err != nil {
+		return err
+	}
+	return start("kube-scheduler")
+}
+
 // start starts a program that is in kubernetes, and waits until it is ready.
 func (s *Servers) start(ctx context.Context, name string, ready func() error, args ...string) error {
 	return s.startExe(ctx, s.exe, name, ready, append([]string{name}, args...)...)

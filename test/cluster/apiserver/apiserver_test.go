@@ -119,6 +119,7 @@ func TestChart(t *testing.T) {
 			}
 		}
 	})
+	t.Run("second release", func(t *testing.T) { second(t, config, h, chart) })
 	t.Run("uninstall", func(t *testing.T) {
 		uninstall := action.NewUninstall(h)
 		uninstall.WaitStrategy = kube.HookOnlyStrategy
@@ -130,6 +131,47 @@ func TestChart(t *testing.T) {
 		}
 	})
 	t.Run("manifests", func(t *testing.T) { manifests(t, config) })
+}
+
+// second installs a second release beside the first, and uninstalls it. With a policy of its own
+// Helm refuses it, and makes nothing.
+func second(t *testing.T, config *rest.Config, h *action.Configuration, chart *chartv2.Chart) {
+	first := ours(t, config)
+	given := withPolicy()
+	given["fullnameOverride"], given["nodeSelector"] = "second", values{"release": "second"}
+	install := func() error {
+		i := action.NewInstall(h)
+		i.ReleaseName, i.Namespace, i.WaitStrategy, i.Replace = "second", system, kube.HookOnlyStrategy, true
+		_, err := i.Run(chart, given)
+		return err
+	}
+	if err := install(); err == nil || !strings.Contains(err.Error(), `"csi-proxy-pods"`) {
+		t.Errorf("a second release with a policy: %v, want an error that names the policy of the first", err)
+	}
+	if now := ours(t, config); !slices.Equal(now, first) {
+		t.Errorf("the refused release left %v, want %v", now, first)
+	}
+	given["policy"] = values{"enabled": false}
+	if err := install(); err != nil {
+		t.Fatal(err)
+	}
+	now := ours(t, config)
+	made := slices.DeleteFunc(slices.Clone(now), func(name string) bool { return slices.Contains(first, name) })
+	if want := []string{"daemonsets/second", "serviceaccounts/second"}; !slices.Equal(made, want) || len(now) != len(first)+len(want) {
+		t.Errorf("the second release made %v of %v, want %v", made, now, want)
+	}
+	measured(t, "a second release beside the first: %s", strings.Join(made, ", "))
+	uninstall := action.NewUninstall(h)
+	uninstall.WaitStrategy = kube.HookOnlyStrategy
+	if _, err := uninstall.Run("second"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the second release", func() error {
+		if now := ours(t, config); !slices.Equal(now, first) {
+			return fmt.Errorf("there are %v, want %v", now, first)
+		}
+		return nil
+	})
 }
 
 // before is a chart with the objects that ours made before it had pools.
