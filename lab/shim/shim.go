@@ -16,7 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/lab/session"
@@ -75,11 +75,22 @@ func Install(ctx context.Context, s *session.Session) error {
 // has. Both are empty if none has listened there. A program that was killed leaves the file.
 func Socket(s *session.Session, path string) (address, text string) {
 	b, err := os.ReadFile(s.OnLinux(path))
-	port, _, ok := strings.Cut(string(b), " ")
-	if err != nil || !ok || !strings.HasSuffix(string(b), "\n") {
+	if err != nil {
 		return "", ""
 	}
-	return "127.0.0.1:" + port, string(b)
+	return listener(string(b))
+}
+
+// ofListener matches what shim.c writes: the port, the process, and a time.
+var ofListener = regexp.MustCompile(`^([0-9]{1,5}) [0-9]+\.[0-9]+\n$`)
+
+// listener is Socket for what a file has, which another program may have written.
+func listener(text string) (address, same string) {
+	found := ofListener.FindStringSubmatch(text)
+	if found == nil {
+		return "", ""
+	}
+	return "127.0.0.1:" + found[1], text
 }
 
 // SetLink makes os.Readlink return target, the name in a reparse point, for a path.

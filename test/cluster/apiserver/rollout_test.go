@@ -491,7 +491,7 @@ func (n *standIn) well() error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(state.Mounts, func(m simnode.MountInfo) bool { return m.Volume == n.volume && strings.EqualFold(m.Path, kept) }) {
+	if !slices.ContainsFunc(state.Mounts, func(m simnode.MountInfo) bool { return m.Volume == n.volume && strings.EqualFold("C:"+m.Path, kept) }) {
 		return fmt.Errorf("volume %s is not mounted at %s", n.volume, kept)
 	}
 	n.mu.Lock()
