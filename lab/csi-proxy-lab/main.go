@@ -122,7 +122,7 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		usage(stdout)
 		return nil
 	}
-	all := append(commands(), command{name: background, flags: commands()[0].flags, run: serveLab})
+	all := append(commands(), command{name: background, args: commands()[0].args, flags: commands()[0].flags, run: serveLab})
 	for _, c := range all {
 		if c.name != args[0] {
 			continue
