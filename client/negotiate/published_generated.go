@@ -19,6 +19,7 @@ func published() []api {
 		{"disk", apiversion.NewVersionOrPanic("v1beta2")},
 		{"disk", apiversion.NewVersionOrPanic("v1beta3")},
 		{"disk", apiversion.NewVersionOrPanic("v1")},
+		{"disk", apiversion.NewVersionOrPanic("v2alpha1")},
 		{"filesystem", apiversion.NewVersionOrPanic("v1alpha1")},
 		{"filesystem", apiversion.NewVersionOrPanic("v1beta1")},
 		{"filesystem", apiversion.NewVersionOrPanic("v1beta2")},

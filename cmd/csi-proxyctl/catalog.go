@@ -22,6 +22,7 @@ import (
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta1"
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta3"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/disk/v2alpha1"
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1alpha1"
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1beta1"

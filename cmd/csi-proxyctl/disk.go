@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	v1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v2alpha1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
@@ -48,6 +49,13 @@ type diskEntry struct {
 	Serial    string        `json:"serialNumber"`
 	Page83    string        `json:"page83"`
 	Location  *diskLocation `json:"location"`
+	// These are known to disk/v2alpha1 only.
+	WWN         string `json:"wwn"`
+	EUI64       string `json:"eui64"`
+	NGUID       string `json:"nguid"`
+	NamespaceID uint32 `json:"namespaceID"`
+	AzureLUN    string `json:"azureLUN"`
+	DevicePath  string `json:"devicePath"` // too wide for a table
 	// These are known through the pipe of administrators only.
 	Style         *string `json:"style"`
 	Bus           *string `json:"busType"`
@@ -69,6 +77,7 @@ func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 	if incomplete != nil && !errors.Is(incomplete, errIncomplete) {
 		return incomplete
 	}
+	a.addIdentity(ctx, entries)
 	rows := [][]string{}
 	for _, e := range entries {
 		size, state, access, location := "", "", "", ""
@@ -84,9 +93,41 @@ func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 		if e.ReadOnly != nil {
 			access = map[bool]string{true: "read-only", false: "writable"}[*e.ReadOnly]
 		}
-		rows = append(rows, []string{number(e.Number), size, state, access, text(e.Style), text(e.Bus), e.Serial, e.Page83, location, text(e.Identity), text(e.OfflineReason)})
+		rows = append(rows, []string{number(e.Number), size, state, access, text(e.Style), text(e.Bus), e.Serial, e.Page83, location, text(e.Identity), text(e.OfflineReason),
+			e.WWN, cmp.Or(e.NGUID, e.EUI64), namespace(e.NamespaceID), e.AzureLUN})
 	}
-	return cmp.Or(a.print(entries, "NUMBER SIZE STATE ACCESS STYLE BUS SERIAL PAGE83 ADAPTER:BUS:TARGET:LUN | IDENTITY OFFLINE-REASON", rows), incomplete)
+	return cmp.Or(a.print(entries, "NUMBER SIZE STATE ACCESS STYLE BUS SERIAL PAGE83 ADAPTER:BUS:TARGET:LUN | IDENTITY OFFLINE-REASON WWN EUI64/NGUID NAMESPACE AZURE-LUN", rows), incomplete)
+}
+
+// namespace returns the cell of an NVMe namespace.
+func namespace(id uint32) string {
+	if id == 0 {
+		return ""
+	}
+	return number(id)
+}
+
+// addIdentity adds the identifiers that only disk/v2alpha1 knows. Without it, they are unknown.
+func (a *app) addIdentity(ctx context.Context, entries []diskEntry) {
+	conn, err := a.connectAPI("disk/v2alpha1")
+	var out *v2alpha1.ListDisksResponse
+	if err == nil {
+		defer conn.Close()
+		out, err = answer(ctx, a, v2alpha1.NewDiskClient(conn).ListDisks, &v2alpha1.ListDisksRequest{})
+	}
+	if err != nil {
+		a.note("WWN, EUI-64, NGUID, NVMe namespace, LUN on Azure and device path are unknown: disk/v2alpha1 does not answer: %s", brief(err))
+		return
+	}
+	for i := range entries {
+		e := &entries[i]
+		if d := out.Disks[e.Number]; d != nil {
+			e.WWN, e.EUI64, e.NGUID, e.NamespaceID, e.AzureLUN, e.DevicePath = d.Wwn, d.Eui64, d.Nguid, d.NamespaceId, d.AzureLun, d.DevicePath
+			if d.Unread != "" {
+				a.note("disk %d: cannot read %s", e.Number, d.Unread)
+			}
+		}
+	}
 }
 
 // text returns the text of a cell.

@@ -88,8 +88,14 @@ func newServed(t *testing.T, windows behavior.Windows) *servedNode {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- all.Serve(ctx) }()
-	to := func(api string) remote.Option {
-		conn, err := (&app{connect: n.connect}).connectAPI(api)
+	to := func(group string) remote.Option {
+		var newest string
+		for _, a := range catalog() {
+			if a.group == group {
+				newest = a.String()
+			}
+		}
+		conn, err := (&app{connect: n.connect}).connectAPI(newest)
 		must(err)
 		t.Cleanup(func() { conn.Close() })
 		return remote.WithConn(conn)
@@ -100,13 +106,13 @@ func newServed(t *testing.T, windows behavior.Windows) *servedNode {
 		must(<-ended)
 		must(n.bare.Close())
 	})
-	d, err := remote.NewDisk(t.Context(), to("disk/v1"))
+	d, err := remote.NewDisk(t.Context(), to("disk"))
 	must(err)
-	v, err := remote.NewVolume(t.Context(), to("volume/v2alpha1"))
+	v, err := remote.NewVolume(t.Context(), to("volume"))
 	must(err)
-	f, err := remote.NewFilesystem(t.Context(), to("filesystem/v2alpha1"))
+	f, err := remote.NewFilesystem(t.Context(), to("filesystem"))
 	must(err)
-	y, err := remote.NewSystem(t.Context(), to("system/v1alpha1"))
+	y, err := remote.NewSystem(t.Context(), to("system"))
 	must(err)
 	letter, err := n.bare.VolumeNameForMountPoint(`C:\`)
 	must(err)

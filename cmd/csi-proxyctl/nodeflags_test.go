@@ -59,7 +59,7 @@ func TestFieldsHaveFlags(t *testing.T) {
 		{
 			name: "attach", bind: bind(diskFlags), args: []string{"--size=1GiB", "--sector-size=4096", "--serial=s", "--page83=p", "--id=i", "--content=gpt",
 				"--eui64=0011223344556677", "--naa=600224801fe42a5c", "--bus=nvme", "--vendor=v", "--product=p", "--location=l", "--address=1:2:3:4", "--lun=5", "--image=f"},
-			none: []string{"Number", "Partitions", "Bytes", "Offline", "ReadOnly", "WriteProtected", "Revision", "Clustered"},
+			none: []string{"Number", "Partitions", "Bytes", "Offline", "ReadOnly", "WriteProtected", "Revision", "Clustered", "Namespace", "Removable"},
 		},
 		{
 			name: "fail", bind: bind(faultFlags), args: []string{"--error=5", "--code=1", "--path=p", "--times=1", "--skip=1", "--delay=1s"},

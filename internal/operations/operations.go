@@ -127,6 +127,8 @@ func All() []Operation {
 	return []Operation{
 		{"disk ListDiskIDs", Disk, does(disks, disk.Service.ListDiskIDs, constant(disk.ListDiskIDsRequest{}),
 			func(w *World, out *disk.ListDiskIDsResponse) bool { return out.DiskIDs[w.number] != nil })},
+		{"disk ListDisks", Disk, does(disks, disk.Service.ListDisks, constant(disk.ListDisksRequest{}),
+			func(w *World, out *disk.ListDisksResponse) bool { return out.Disks[w.number] != nil })},
 		{"disk ListDiskLocations", Disk, does(disks, disk.Service.ListDiskLocations, constant(disk.ListDiskLocationsRequest{}), nil)},
 		{"disk Rescan", Disk, does(disks, disk.Service.Rescan, constant(disk.RescanRequest{}), nil)},
 		{"disk GetDiskStats", Disk, does(disks, disk.Service.GetDiskStats, func(w *World) *disk.GetDiskStatsRequest { return &disk.GetDiskStatsRequest{DiskNumber: w.number} },

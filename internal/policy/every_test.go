@@ -36,6 +36,7 @@ type rule struct {
 // free are the fields that need no rule, by request and field or by field alone, with
 // the reason.
 var free = map[string]string{
+	"Identity":                                "is compared with identifiers of the disk",
 	"VolumeID":                                "the service fails for unknown volumes and protects those of Windows",
 	"filesystem.PathValidRequest.Path":        "no version of the API has the method",
 	"system.GetServiceRequest.Name":           "callers may query every service",

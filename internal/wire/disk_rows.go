@@ -10,12 +10,25 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta1"
 	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
 	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta3"
+	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v2alpha1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/convert"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 )
 
-// v1_GetDiskState serves v1beta3, v1.
-func v1_GetDiskState(ctx context.Context, to target[disk.Service], in *v1.GetDiskStateRequest) (*v1.GetDiskStateResponse, error) {
+// v2alpha1_GetDiskReadOnly serves v2alpha1.
+func v2alpha1_GetDiskReadOnly(ctx context.Context, to target[disk.Service], in *v2alpha1.GetDiskReadOnlyRequest) (*v2alpha1.GetDiskReadOnlyResponse, error) {
+	out, err := ask(ctx, to, disk.Service.GetDiskReadOnly, &disk.GetDiskReadOnlyRequest{DiskNumber: in.DiskNumber})
+	if err != nil {
+		return nil, err
+	}
+	if out == nil {
+		return nil, noAnswer("GetDiskReadOnly")
+	}
+	return &v2alpha1.GetDiskReadOnlyResponse{IsReadOnly: out.IsReadOnly}, nil
+}
+
+// v2alpha1_GetDiskState serves v1beta3, v1, v2alpha1.
+func v2alpha1_GetDiskState(ctx context.Context, to target[disk.Service], in *v2alpha1.GetDiskStateRequest) (*v2alpha1.GetDiskStateResponse, error) {
 	out, err := ask(ctx, to, disk.Service.GetDiskState, &disk.GetDiskStateRequest{DiskNumber: in.DiskNumber})
 	if err != nil {
 		return nil, err
@@ -23,11 +36,11 @@ func v1_GetDiskState(ctx context.Context, to target[disk.Service], in *v1.GetDis
 	if out == nil {
 		return nil, noAnswer("GetDiskState")
 	}
-	return &v1.GetDiskStateResponse{IsOnline: out.IsOnline}, nil
+	return &v2alpha1.GetDiskStateResponse{IsOnline: out.IsOnline}, nil
 }
 
-// v1_GetDiskStats serves v1beta3, v1.
-func v1_GetDiskStats(ctx context.Context, to target[disk.Service], in *v1.GetDiskStatsRequest) (*v1.GetDiskStatsResponse, error) {
+// v2alpha1_GetDiskStats serves v1beta3, v1, v2alpha1.
+func v2alpha1_GetDiskStats(ctx context.Context, to target[disk.Service], in *v2alpha1.GetDiskStatsRequest) (*v2alpha1.GetDiskStatsResponse, error) {
 	out, err := ask(ctx, to, disk.Service.GetDiskStats, &disk.GetDiskStatsRequest{DiskNumber: in.DiskNumber})
 	if err != nil {
 		return nil, err
@@ -35,11 +48,11 @@ func v1_GetDiskStats(ctx context.Context, to target[disk.Service], in *v1.GetDis
 	if out == nil {
 		return nil, noAnswer("GetDiskStats")
 	}
-	return &v1.GetDiskStatsResponse{TotalBytes: out.TotalBytes}, nil
+	return &v2alpha1.GetDiskStatsResponse{TotalBytes: out.TotalBytes}, nil
 }
 
-// v1_ListDiskIDs serves v1beta3, v1.
-func v1_ListDiskIDs(ctx context.Context, to target[disk.Service], _ *v1.ListDiskIDsRequest) (*v1.ListDiskIDsResponse, error) {
+// v2alpha1_ListDiskIDs serves v1beta3, v1, v2alpha1.
+func v2alpha1_ListDiskIDs(ctx context.Context, to target[disk.Service], _ *v2alpha1.ListDiskIDsRequest) (*v2alpha1.ListDiskIDsResponse, error) {
 	out, err := ask(ctx, to, disk.Service.ListDiskIDs, &disk.ListDiskIDsRequest{})
 	if err != nil {
 		return nil, err
@@ -47,11 +60,11 @@ func v1_ListDiskIDs(ctx context.Context, to target[disk.Service], _ *v1.ListDisk
 	if out == nil {
 		return nil, noAnswer("ListDiskIDs")
 	}
-	return &v1.ListDiskIDsResponse{DiskIDs: convert.Map(out.DiskIDs, toDiskV1DiskIDs)}, nil
+	return &v2alpha1.ListDiskIDsResponse{DiskIDs: convert.Map(out.DiskIDs, toDiskV2alpha1DiskIDs)}, nil
 }
 
-// v1_ListDiskLocations serves v1beta3, v1.
-func v1_ListDiskLocations(ctx context.Context, to target[disk.Service], _ *v1.ListDiskLocationsRequest) (*v1.ListDiskLocationsResponse, error) {
+// v2alpha1_ListDiskLocations serves v1beta3, v1, v2alpha1.
+func v2alpha1_ListDiskLocations(ctx context.Context, to target[disk.Service], _ *v2alpha1.ListDiskLocationsRequest) (*v2alpha1.ListDiskLocationsResponse, error) {
 	out, err := ask(ctx, to, disk.Service.ListDiskLocations, &disk.ListDiskLocationsRequest{})
 	if err != nil {
 		return nil, err
@@ -59,7 +72,27 @@ func v1_ListDiskLocations(ctx context.Context, to target[disk.Service], _ *v1.Li
 	if out == nil {
 		return nil, noAnswer("ListDiskLocations")
 	}
-	return &v1.ListDiskLocationsResponse{DiskLocations: convert.Map(out.DiskLocations, toDiskV1DiskLocation)}, nil
+	return &v2alpha1.ListDiskLocationsResponse{DiskLocations: convert.Map(out.DiskLocations, toDiskV2alpha1DiskLocation)}, nil
+}
+
+// v2alpha1_ListDisks serves v2alpha1.
+func v2alpha1_ListDisks(ctx context.Context, to target[disk.Service], _ *v2alpha1.ListDisksRequest) (*v2alpha1.ListDisksResponse, error) {
+	out, err := ask(ctx, to, disk.Service.ListDisks, &disk.ListDisksRequest{})
+	if err != nil {
+		return nil, err
+	}
+	if out == nil {
+		return nil, noAnswer("ListDisks")
+	}
+	return &v2alpha1.ListDisksResponse{Disks: convert.Map(out.Disks, toDiskV2alpha1DiskInfo)}, nil
+}
+
+// v2alpha1_PartitionDisk serves v2alpha1.
+func v2alpha1_PartitionDisk(ctx context.Context, to target[disk.Service], in *v2alpha1.PartitionDiskRequest) (*v2alpha1.PartitionDiskResponse, error) {
+	if _, err := ask(ctx, to, disk.Service.PartitionDisk, &disk.PartitionDiskRequest{DiskNumber: in.DiskNumber, Identity: in.Identity}); err != nil {
+		return nil, err
+	}
+	return &v2alpha1.PartitionDiskResponse{}, nil
 }
 
 // v1_PartitionDisk serves v1beta3, v1.
@@ -70,12 +103,36 @@ func v1_PartitionDisk(ctx context.Context, to target[disk.Service], in *v1.Parti
 	return &v1.PartitionDiskResponse{}, nil
 }
 
-// v1_Rescan serves v1alpha1, v1beta1, v1beta2, v1beta3, v1.
-func v1_Rescan(ctx context.Context, to target[disk.Service], _ *v1.RescanRequest) (*v1.RescanResponse, error) {
+// v2alpha1_Rescan serves v1alpha1, v1beta1, v1beta2, v1beta3, v1, v2alpha1.
+func v2alpha1_Rescan(ctx context.Context, to target[disk.Service], _ *v2alpha1.RescanRequest) (*v2alpha1.RescanResponse, error) {
 	if _, err := ask(ctx, to, disk.Service.Rescan, &disk.RescanRequest{}); err != nil {
 		return nil, err
 	}
-	return &v1.RescanResponse{}, nil
+	return &v2alpha1.RescanResponse{}, nil
+}
+
+// v2alpha1_SetDiskReadOnly serves v2alpha1.
+func v2alpha1_SetDiskReadOnly(ctx context.Context, to target[disk.Service], in *v2alpha1.SetDiskReadOnlyRequest) (*v2alpha1.SetDiskReadOnlyResponse, error) {
+	if _, err := ask(ctx, to, disk.Service.SetDiskReadOnly, &disk.SetDiskReadOnlyRequest{
+		DiskNumber: in.DiskNumber,
+		IsReadOnly: in.IsReadOnly,
+		Identity:   in.Identity,
+	}); err != nil {
+		return nil, err
+	}
+	return &v2alpha1.SetDiskReadOnlyResponse{}, nil
+}
+
+// v2alpha1_SetDiskState serves v2alpha1.
+func v2alpha1_SetDiskState(ctx context.Context, to target[disk.Service], in *v2alpha1.SetDiskStateRequest) (*v2alpha1.SetDiskStateResponse, error) {
+	if _, err := ask(ctx, to, disk.Service.SetDiskState, &disk.SetDiskStateRequest{
+		DiskNumber: in.DiskNumber,
+		IsOnline:   in.IsOnline,
+		Identity:   in.Identity,
+	}); err != nil {
+		return nil, err
+	}
+	return &v2alpha1.SetDiskStateResponse{}, nil
 }
 
 // v1_SetDiskState serves v1beta3, v1.
@@ -86,22 +143,53 @@ func v1_SetDiskState(ctx context.Context, to target[disk.Service], in *v1.SetDis
 	return &v1.SetDiskStateResponse{}, nil
 }
 
-func toDiskV1DiskIDs(in *disk.DiskIDs) *v1.DiskIDs {
+func toDiskV2alpha1DiskIDs(in *disk.DiskIDs) *v2alpha1.DiskIDs {
 	if in == nil {
 		return nil
 	}
-	return &v1.DiskIDs{Page83: in.Page83, SerialNumber: in.SerialNumber}
+	return &v2alpha1.DiskIDs{Page83: in.Page83, SerialNumber: in.SerialNumber}
 }
 
-func toDiskV1DiskLocation(in *disk.DiskLocation) *v1.DiskLocation {
+func toDiskV2alpha1DiskLocation(in *disk.DiskLocation) *v2alpha1.DiskLocation {
 	if in == nil {
 		return nil
 	}
-	return &v1.DiskLocation{
+	return &v2alpha1.DiskLocation{
 		Adapter: in.Adapter,
 		Bus:     in.Bus,
 		Target:  in.Target,
 		LUNID:   in.LUNID,
+	}
+}
+
+func toDiskV2alpha1DiskInfo(in *disk.DiskInfo) *v2alpha1.DiskInfo {
+	if in == nil {
+		return nil
+	}
+	return &v2alpha1.DiskInfo{
+		DevicePath:    in.DevicePath,
+		BusType:       in.BusType,
+		Vendor:        in.Vendor,
+		Product:       in.Product,
+		SerialNumber:  in.SerialNumber,
+		Page83:        in.Page83,
+		Wwn:           in.WWN,
+		Eui64:         in.EUI64,
+		Nguid:         in.NGUID,
+		NamespaceId:   in.NamespaceID,
+		AzureLun:      in.AzureLUN,
+		Adapter:       in.Adapter,
+		Bus:           in.Bus,
+		Target:        in.Target,
+		Lun:           in.LUN,
+		IsBoot:        in.IsBoot,
+		IsSystem:      in.IsSystem,
+		IsTemporary:   in.IsTemporary,
+		IsRemovable:   in.IsRemovable,
+		IsOnline:      in.IsOnline,
+		OfflineReason: in.OfflineReason,
+		IsReadOnly:    in.IsReadOnly,
+		Unread:        in.Unread,
 	}
 }
 
@@ -113,20 +201,26 @@ func Disk(impl disk.Service, check Check) []Service {
 		{"v1beta2", v1beta2.File_github_com_kubernetes_csi_csi_proxy_client_api_disk_v1beta2_api_proto},
 		{"v1beta3", v1beta3.File_github_com_kubernetes_csi_csi_proxy_client_api_disk_v1beta3_api_proto},
 		{"v1", v1.File_github_com_kubernetes_csi_csi_proxy_client_api_disk_v1_api_proto},
+		{"v2alpha1", v2alpha1.File_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto},
 	}, []row[disk.Service]{
 		unary("DiskStats", v1beta2_DiskStats, "v1beta1", "v1beta2"),
 		unary("GetAttachState", v1beta2_GetAttachState, "v1beta2"),
 		unary("GetDiskNumberByName", v1alpha1_GetDiskNumberByName, "v1alpha1"),
-		unary("GetDiskState", v1_GetDiskState, "v1beta3", "v1"),
-		unary("GetDiskStats", v1_GetDiskStats, "v1beta3", "v1"),
-		unary("ListDiskIDs", v1_ListDiskIDs, "v1beta3", "v1"),
+		unary("GetDiskReadOnly", v2alpha1_GetDiskReadOnly, "v2alpha1"),
+		unary("GetDiskState", v2alpha1_GetDiskState, "v1beta3", "v1", "v2alpha1"),
+		unary("GetDiskStats", v2alpha1_GetDiskStats, "v1beta3", "v1", "v2alpha1"),
+		unary("ListDiskIDs", v2alpha1_ListDiskIDs, "v1beta3", "v1", "v2alpha1"),
 		unary("ListDiskIDs", v1beta2_ListDiskIDs, "v1beta1", "v1beta2"),
-		unary("ListDiskLocations", v1_ListDiskLocations, "v1beta3", "v1"),
+		unary("ListDiskLocations", v2alpha1_ListDiskLocations, "v1beta3", "v1", "v2alpha1"),
 		unary("ListDiskLocations", v1beta2_ListDiskLocations, "v1alpha1", "v1beta1", "v1beta2"),
+		unary("ListDisks", v2alpha1_ListDisks, "v2alpha1"),
+		unary("PartitionDisk", v2alpha1_PartitionDisk, "v2alpha1"),
 		unary("PartitionDisk", v1_PartitionDisk, "v1beta3", "v1"),
 		unary("PartitionDisk", v1beta2_PartitionDisk, "v1alpha1", "v1beta1", "v1beta2"),
-		unary("Rescan", v1_Rescan, "v1alpha1", "v1beta1", "v1beta2", "v1beta3", "v1"),
+		unary("Rescan", v2alpha1_Rescan, "v1alpha1", "v1beta1", "v1beta2", "v1beta3", "v1", "v2alpha1"),
 		unary("SetAttachState", v1beta2_SetAttachState, "v1beta2"),
+		unary("SetDiskReadOnly", v2alpha1_SetDiskReadOnly, "v2alpha1"),
+		unary("SetDiskState", v2alpha1_SetDiskState, "v2alpha1"),
 		unary("SetDiskState", v1_SetDiskState, "v1beta3", "v1"),
 	})
 }

@@ -76,6 +76,16 @@ func (e *env) wantReadOnly(number uint32, want bool) {
 	}
 }
 
+// disk returns what ListDisks says about a disk.
+func (e *env) disk(number uint32) disk.DiskInfo {
+	e.Helper()
+	out, err := e.n.Disk.ListDisks(e.ctx, &disk.ListDisksRequest{})
+	if checkResponse(e, "ListDisks", out, err) != nil || out == nil || out.Disks[number] == nil {
+		e.Fatalf("ListDisks = %+v, %v, want disk %d", out, err, number)
+	}
+	return *out.Disks[number]
+}
+
 func (e *env) size(number uint32) (int64, error) {
 	e.Helper()
 	out, err := e.n.Disk.GetDiskStats(e.ctx, &disk.GetDiskStatsRequest{DiskNumber: number})

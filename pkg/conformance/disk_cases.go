@@ -374,6 +374,36 @@ func stateCases() []testCase {
 
 func identityCases() []testCase {
 	return []testCase{
+		{name: "disk is listed with its identity and state", run: func(e *env) {
+			number := e.attach(Disk{Size: 64 * mib, Bus: "nvme", Product: "MSFT NVMe Accelerator v1.0", Namespace: 2, Serial: "S", Identifiers: []Identifier{{CodeSet: "binary", Type: 2, Hex: "0011223344556677"}}})
+			d := e.disk(number)
+			if d.BusType != "NVMe" || d.SerialNumber != "S" || d.EUI64 != "0011223344556677" || d.NamespaceID != 2 || d.AzureLUN != "1" || !d.IsOnline || d.IsReadOnly || d.IsBoot || d.IsSystem || d.Unread != "" {
+				e.Errorf("ListDisks has disk %d as %+v", number, d)
+			}
+			if d := e.disk(e.n.SystemDisk); !d.IsBoot || !d.IsSystem {
+				e.Errorf("ListDisks has the disk of Windows as %+v", d)
+			}
+			e.ok(e.setOnline(number, false))
+			if d := e.disk(number); d.IsOnline || d.OfflineReason == "" {
+				e.Errorf("ListDisks has an offline disk as %+v", d)
+			}
+		}},
+		{name: "disk is changed only if it has the expected identity", run: func(e *env) {
+			number := e.attach(Disk{Size: gib, Serial: "S"})
+			if e.disk(number).SerialNumber != "S" {
+				e.Fatalf("disk %d has another serial number", number)
+			}
+			partition := func(identity string) error {
+				_, err := e.n.Disk.PartitionDisk(e.ctx, &disk.PartitionDiskRequest{DiskNumber: number, Identity: identity})
+				return err
+			}
+			e.want("PartitionDisk of another disk", partition("T"), hosterr.ErrFailedPrecondition, "not the expected one")
+			if ids := e.list(number, 0); len(ids) != 0 {
+				e.Errorf("the disk has volumes %q, want none", ids)
+			}
+			e.ok(partition("S"))
+			e.volume(number)
+		}},
 		{name: "page 83h identifiers are read", run: func(e *env) {
 			for _, c := range []struct {
 				name string

@@ -27,11 +27,23 @@ func New(hostAPI diskapi.HostAPI) (*Disk, error) {
 	return service.Response(&Disk{base}, err)
 }
 
-// change runs work that changes a disk, while no other call uses the disk.
-func (d *Disk) change(ctx context.Context, op string, number uint32, work func(diskapi.HostAPI) error) error {
+// change runs work that changes a disk, while no other call uses the disk. With an identity,
+// it fails for a disk that does not have it.
+func (d *Disk) change(ctx context.Context, op string, number uint32, identity string, work func(diskapi.HostAPI) error) error {
 	target := strconv.FormatUint(uint64(number), 10)
 	lock := service.Exclusive(&d.base.Node.Locks.Disks, target)
-	return hosterr.Wrap(op, target, service.Do(ctx, d.base, []service.Lock{lock}, work))
+	return hosterr.Wrap(op, target, service.Do(ctx, d.base, []service.Lock{lock}, func(host diskapi.HostAPI) error {
+		if identity != "" {
+			h, err := service.Optional[interface {
+				Expect(identity string) diskapi.HostAPI
+			}](host, "Expect")
+			if err != nil {
+				return err
+			}
+			host = h.Expect(identity)
+		}
+		return work(host)
+	}))
 }
 
 // ask runs work that reads from a disk, while no other call changes the disk.
@@ -53,7 +65,7 @@ func (d *Disk) PartitionDisk(ctx context.Context, in *PartitionDiskRequest) (*Pa
 		return nil, service.NoRequest("PartitionDisk")
 	}
 	n := in.DiskNumber
-	err := d.change(ctx, "partition disk", n, func(host diskapi.HostAPI) error {
+	err := d.change(ctx, "partition disk", n, in.Identity, func(host diskapi.HostAPI) error {
 		return partition(host, n)
 	})
 	return service.Response(&PartitionDiskResponse{}, err)
@@ -103,7 +115,7 @@ func (d *Disk) SetDiskState(ctx context.Context, in *SetDiskStateRequest) (*SetD
 	if online {
 		op = "take online disk"
 	}
-	err := d.change(ctx, op, n, func(host diskapi.HostAPI) error {
+	err := d.change(ctx, op, n, in.Identity, func(host diskapi.HostAPI) error {
 		return host.SetDiskState(n, online)
 	})
 	return service.Response(&SetDiskStateResponse{}, err)
@@ -130,7 +142,7 @@ func (d *Disk) SetDiskReadOnly(ctx context.Context, in *SetDiskReadOnlyRequest) 
 	if readOnly {
 		op = "make read-only disk"
 	}
-	err := d.change(ctx, op, n, func(host diskapi.HostAPI) error {
+	err := d.change(ctx, op, n, in.Identity, func(host diskapi.HostAPI) error {
 		return host.SetDiskReadOnly(n, readOnly)
 	})
 	return service.Response(&SetDiskReadOnlyResponse{}, err)
@@ -160,6 +172,31 @@ func (d *Disk) ListDiskIDs(ctx context.Context, in *ListDiskIDsRequest) (*ListDi
 	out := &ListDiskIDsResponse{DiskIDs: make(map[uint32]*DiskIDs, len(all))}
 	for n, ids := range all {
 		out.DiskIDs[n] = &DiskIDs{Page83: ids.Page83, SerialNumber: ids.SerialNumber}
+	}
+	return out, nil
+}
+
+// ListDisks implements [Service].
+func (d *Disk) ListDisks(ctx context.Context, in *ListDisksRequest) (*ListDisksResponse, error) {
+	if in == nil {
+		return nil, service.NoRequest("ListDisks")
+	}
+	all, err := service.Get(ctx, d.base, nil, func(host diskapi.HostAPI) (map[uint32]diskapi.DiskInfo, error) {
+		h, err := service.Optional[interface {
+			ListDisks() (map[uint32]diskapi.DiskInfo, error)
+		}](host, "ListDisks")
+		if err != nil {
+			return nil, err
+		}
+		return h.ListDisks()
+	})
+	if err != nil {
+		return nil, hosterr.Wrap("list disks", "", err)
+	}
+	out := &ListDisksResponse{Disks: make(map[uint32]*DiskInfo, len(all))}
+	for n, info := range all {
+		d := DiskInfo(info)
+		out.Disks[n] = &d
 	}
 	return out, nil
 }

@@ -24,9 +24,9 @@ type Interface interface {
 	//
 	// By Windows' SAN policy, disks on buses that machines can share arrive offline
 	// and read-only. SetDiskState makes such a disk online and writable. A driver whose disk
-	// is read-only for another reason calls SetDiskReadOnly. No published gRPC API has
-	// GetDiskReadOnly and SetDiskReadOnly, so in package remote they fail with
-	// hosterr.ErrUnimplemented.
+	// is read-only for another reason calls SetDiskReadOnly. The gRPC API has
+	// GetDiskReadOnly and SetDiskReadOnly since v2alpha1; with older versions they fail in
+	// package remote with hosterr.ErrUnimplemented.
 	GetDiskReadOnly(context.Context, *GetDiskReadOnlyRequest) (*GetDiskReadOnlyResponse, error)
 
 	// GetDiskState returns whether a disk is online. It fails with
@@ -73,6 +73,54 @@ type Interface interface {
 // implement Interface instead, which changes only when the published one does.
 type Service interface {
 	Interface
+
+	// ListDisks returns what is known about each disk, by its number: every identifier,
+	// where it is attached, its state, and whether Windows needs it.
+	ListDisks(context.Context, *ListDisksRequest) (*ListDisksResponse, error)
+}
+
+// ListDisksRequest has no parameters.
+type ListDisksRequest struct{}
+
+// ListDisksResponse has the disks by their numbers.
+type ListDisksResponse struct {
+	Disks map[uint32]*DiskInfo
+}
+
+// DiskInfo is what is known about a disk. A text is empty if the disk or Windows does not
+// report it.
+type DiskInfo struct {
+	// DevicePath is the path of the disk's device.
+	DevicePath string
+	// BusType is Windows' name of the bus, such as "NVMe".
+	BusType, Vendor, Product string
+	SerialNumber             string
+	// Page83 has all identifiers of the disk itself, each with its kind, such as
+	// "naa.6000c29…", "eui.0025385…", "t10.…", "name.…" and "vendor.…".
+	Page83 []string
+	// WWN, EUI64 and NGUID are the first identifiers of these kinds, in lower-case
+	// hexadecimal digits.
+	WWN, EUI64, NGUID string
+	// NamespaceID is the NVMe namespace, or 0 if it is not known.
+	NamespaceID uint32
+	// AzureLUN is the LUN that Azure gave an NVMe disk.
+	AzureLUN string
+	// Where the disk is attached, as in ListDiskLocations.
+	Adapter, Bus, Target, LUN string
+	// IsBoot means that Windows runs from the disk: its directory, a page file or dump file
+	// is on it.
+	IsBoot bool
+	// IsSystem means that the disk has a partition that starts or repairs a Windows.
+	IsSystem bool
+	// IsTemporary means that it is the temporary disk of an Azure machine.
+	IsTemporary bool
+	IsRemovable bool
+	IsOnline    bool
+	// OfflineReason is Windows' name of the reason why the disk is offline.
+	OfflineReason string
+	IsReadOnly    bool
+	// Unread says what could not be read. Fields about it are empty or false.
+	Unread string
 }
 
 // DiskLocation is where a disk is attached. The fields are decimal numbers as Windows
@@ -107,6 +155,11 @@ type ListDiskLocationsResponse struct {
 type PartitionDiskRequest struct {
 	// DiskNumber is the Windows disk number.
 	DiskNumber uint32
+	// Identity is an identifier that the disk must have, such as its serial number or
+	// another one from ListDisks; or empty. It is checked on the handle through which the
+	// disk is changed. For another disk the method fails with hosterr.ErrFailedPrecondition
+	// and changes nothing.
+	Identity string
 }
 
 // PartitionDiskResponse is empty. volume.Interface.ListVolumesOnDisk returns the new
@@ -145,6 +198,8 @@ type SetDiskStateRequest struct {
 	DiskNumber uint32
 	// IsOnline is true to take the disk online, false to take it offline.
 	IsOnline bool
+	// Identity is that of PartitionDiskRequest.
+	Identity string
 }
 
 // SetDiskStateResponse is empty.
@@ -180,6 +235,8 @@ type SetDiskReadOnlyRequest struct {
 	DiskNumber uint32
 	// IsReadOnly is true to make the disk read-only, false to make it writable.
 	IsReadOnly bool
+	// Identity is that of PartitionDiskRequest.
+	Identity string
 }
 
 // SetDiskReadOnlyResponse is empty.

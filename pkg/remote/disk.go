@@ -29,25 +29,6 @@ func byNumber[A, B any](c *connection, method string, in map[string]A, convert f
 	return out, nil
 }
 
-// GetDiskReadOnly fails with an error that matches [errors.ErrUnsupported]: no published
-// version of the API has the method.
-func (c *Disk) GetDiskReadOnly(_ context.Context, in *disk.GetDiskReadOnlyRequest) (*disk.GetDiskReadOnlyResponse, error) {
-	if in == nil {
-		return nil, noRequest("GetDiskReadOnly")
-	}
-	return nil, unpublished("disk", "GetDiskReadOnly", "run the driver as a HostProcess container")
-}
-
-// SetDiskReadOnly fails with an error that matches [errors.ErrUnsupported]: no published
-// version of the API has the method. Through a pipe only PartitionDisk makes a disk writable,
-// if it has no partition.
-func (c *Disk) SetDiskReadOnly(_ context.Context, in *disk.SetDiskReadOnlyRequest) (*disk.SetDiskReadOnlyResponse, error) {
-	if in == nil {
-		return nil, noRequest("SetDiskReadOnly")
-	}
-	return nil, unpublished("disk", "SetDiskReadOnly", "run the driver as a HostProcess container")
-}
-
 func v1beta2_ListDiskLocations(ctx context.Context, c *connection, _ *disk.ListDiskLocationsRequest) (*disk.ListDiskLocationsResponse, error) {
 	out := new(v1beta2.ListDiskLocationsResponse)
 	if err := c.call(ctx, "ListDiskLocations", &v1beta2.ListDiskLocationsRequest{}, out); err != nil {

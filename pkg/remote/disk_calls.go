@@ -10,6 +10,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta1"
 	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
 	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta3"
+	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v2alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/convert"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -27,6 +28,7 @@ var _ disk.Service = (*Disk)(nil)
 // [Error]. ctx applies to connecting only.
 func NewDisk(ctx context.Context, opts ...Option) (*Disk, error) {
 	p, err := connect(ctx, "disk", []spoken{
+		{"v2alpha1", &v2alpha1.Disk_ServiceDesc},
 		{"v1", &v1.Disk_ServiceDesc},
 		{"v1beta3", &v1beta3.Disk_ServiceDesc},
 		{"v1beta2", &v1beta2.Disk_ServiceDesc},
@@ -50,14 +52,26 @@ func (c *Disk) Build(ctx context.Context) (string, error) { return c.pipe.build(
 // fail.
 func (c *Disk) Close() error { return c.pipe.close() }
 
+// GetDiskReadOnly implements [disk.Service].
+func (c *Disk) GetDiskReadOnly(ctx context.Context, in *disk.GetDiskReadOnlyRequest) (*disk.GetDiskReadOnlyResponse, error) {
+	if in == nil {
+		return nil, noRequest("GetDiskReadOnly")
+	}
+	switch c.pipe.version {
+	case "v2alpha1":
+		return v2alpha1_GetDiskReadOnly(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("GetDiskReadOnly")
+}
+
 // GetDiskState implements [disk.Service].
 func (c *Disk) GetDiskState(ctx context.Context, in *disk.GetDiskStateRequest) (*disk.GetDiskStateResponse, error) {
 	if in == nil {
 		return nil, noRequest("GetDiskState")
 	}
 	switch c.pipe.version {
-	case "v1", "v1beta3":
-		return v1_GetDiskState(ctx, c.pipe, in)
+	case "v2alpha1", "v1", "v1beta3":
+		return v2alpha1_GetDiskState(ctx, c.pipe, in)
 	case "v1beta2":
 		return v1beta2_GetDiskState(ctx, c.pipe, in)
 	}
@@ -70,8 +84,8 @@ func (c *Disk) GetDiskStats(ctx context.Context, in *disk.GetDiskStatsRequest) (
 		return nil, noRequest("GetDiskStats")
 	}
 	switch c.pipe.version {
-	case "v1", "v1beta3":
-		return v1_GetDiskStats(ctx, c.pipe, in)
+	case "v2alpha1", "v1", "v1beta3":
+		return v2alpha1_GetDiskStats(ctx, c.pipe, in)
 	case "v1beta2", "v1beta1":
 		return v1beta2_GetDiskStats(ctx, c.pipe, in)
 	}
@@ -84,8 +98,8 @@ func (c *Disk) ListDiskIDs(ctx context.Context, in *disk.ListDiskIDsRequest) (*d
 		return nil, noRequest("ListDiskIDs")
 	}
 	switch c.pipe.version {
-	case "v1", "v1beta3":
-		return v1_ListDiskIDs(ctx, c.pipe, in)
+	case "v2alpha1", "v1", "v1beta3":
+		return v2alpha1_ListDiskIDs(ctx, c.pipe, in)
 	case "v1beta2", "v1beta1":
 		return v1beta2_ListDiskIDs(ctx, c.pipe, in)
 	}
@@ -98,8 +112,8 @@ func (c *Disk) ListDiskLocations(ctx context.Context, in *disk.ListDiskLocations
 		return nil, noRequest("ListDiskLocations")
 	}
 	switch c.pipe.version {
-	case "v1", "v1beta3":
-		return v1_ListDiskLocations(ctx, c.pipe, in)
+	case "v2alpha1", "v1", "v1beta3":
+		return v2alpha1_ListDiskLocations(ctx, c.pipe, in)
 	case "v1beta2", "v1beta1", "v1alpha1":
 		return v1beta2_ListDiskLocations(ctx, c.pipe, in)
 	}
@@ -112,9 +126,17 @@ func (c *Disk) PartitionDisk(ctx context.Context, in *disk.PartitionDiskRequest)
 		return nil, noRequest("PartitionDisk")
 	}
 	switch c.pipe.version {
+	case "v2alpha1":
+		return v2alpha1_PartitionDisk(ctx, c.pipe, in)
 	case "v1", "v1beta3":
+		if in.Identity != "" {
+			return nil, c.pipe.lacksField("PartitionDisk", "Identity")
+		}
 		return v1_PartitionDisk(ctx, c.pipe, in)
 	case "v1beta2", "v1beta1", "v1alpha1":
+		if in.Identity != "" {
+			return nil, c.pipe.lacksField("PartitionDisk", "Identity")
+		}
 		return v1beta2_PartitionDisk(ctx, c.pipe, in)
 	}
 	return nil, c.pipe.lacks("PartitionDisk")
@@ -125,7 +147,19 @@ func (c *Disk) Rescan(ctx context.Context, in *disk.RescanRequest) (*disk.Rescan
 	if in == nil {
 		return nil, noRequest("Rescan")
 	}
-	return v1_Rescan(ctx, c.pipe, in)
+	return v2alpha1_Rescan(ctx, c.pipe, in)
+}
+
+// SetDiskReadOnly implements [disk.Service].
+func (c *Disk) SetDiskReadOnly(ctx context.Context, in *disk.SetDiskReadOnlyRequest) (*disk.SetDiskReadOnlyResponse, error) {
+	if in == nil {
+		return nil, noRequest("SetDiskReadOnly")
+	}
+	switch c.pipe.version {
+	case "v2alpha1":
+		return v2alpha1_SetDiskReadOnly(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("SetDiskReadOnly")
 }
 
 // SetDiskState implements [disk.Service].
@@ -134,48 +168,86 @@ func (c *Disk) SetDiskState(ctx context.Context, in *disk.SetDiskStateRequest) (
 		return nil, noRequest("SetDiskState")
 	}
 	switch c.pipe.version {
+	case "v2alpha1":
+		return v2alpha1_SetDiskState(ctx, c.pipe, in)
 	case "v1", "v1beta3":
+		if in.Identity != "" {
+			return nil, c.pipe.lacksField("SetDiskState", "Identity")
+		}
 		return v1_SetDiskState(ctx, c.pipe, in)
 	case "v1beta2":
+		if in.Identity != "" {
+			return nil, c.pipe.lacksField("SetDiskState", "Identity")
+		}
 		return v1beta2_SetDiskState(ctx, c.pipe, in)
 	}
 	return nil, c.pipe.lacks("SetDiskState")
 }
 
-// v1_GetDiskState calls v1, v1beta3.
-func v1_GetDiskState(ctx context.Context, c *connection, in *disk.GetDiskStateRequest) (*disk.GetDiskStateResponse, error) {
-	out := new(v1.GetDiskStateResponse)
-	if err := c.call(ctx, "GetDiskState", &v1.GetDiskStateRequest{DiskNumber: in.DiskNumber}, out); err != nil {
+// ListDisks implements [disk.Service].
+func (c *Disk) ListDisks(ctx context.Context, in *disk.ListDisksRequest) (*disk.ListDisksResponse, error) {
+	if in == nil {
+		return nil, noRequest("ListDisks")
+	}
+	switch c.pipe.version {
+	case "v2alpha1":
+		return v2alpha1_ListDisks(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("ListDisks")
+}
+
+// v2alpha1_GetDiskReadOnly calls v2alpha1.
+func v2alpha1_GetDiskReadOnly(ctx context.Context, c *connection, in *disk.GetDiskReadOnlyRequest) (*disk.GetDiskReadOnlyResponse, error) {
+	out := new(v2alpha1.GetDiskReadOnlyResponse)
+	if err := c.call(ctx, "GetDiskReadOnly", &v2alpha1.GetDiskReadOnlyRequest{DiskNumber: in.DiskNumber}, out); err != nil {
+		return nil, err
+	}
+	return &disk.GetDiskReadOnlyResponse{IsReadOnly: out.IsReadOnly}, nil
+}
+
+// v2alpha1_GetDiskState calls v2alpha1, v1, v1beta3.
+func v2alpha1_GetDiskState(ctx context.Context, c *connection, in *disk.GetDiskStateRequest) (*disk.GetDiskStateResponse, error) {
+	out := new(v2alpha1.GetDiskStateResponse)
+	if err := c.call(ctx, "GetDiskState", &v2alpha1.GetDiskStateRequest{DiskNumber: in.DiskNumber}, out); err != nil {
 		return nil, err
 	}
 	return &disk.GetDiskStateResponse{IsOnline: out.IsOnline}, nil
 }
 
-// v1_GetDiskStats calls v1, v1beta3.
-func v1_GetDiskStats(ctx context.Context, c *connection, in *disk.GetDiskStatsRequest) (*disk.GetDiskStatsResponse, error) {
-	out := new(v1.GetDiskStatsResponse)
-	if err := c.call(ctx, "GetDiskStats", &v1.GetDiskStatsRequest{DiskNumber: in.DiskNumber}, out); err != nil {
+// v2alpha1_GetDiskStats calls v2alpha1, v1, v1beta3.
+func v2alpha1_GetDiskStats(ctx context.Context, c *connection, in *disk.GetDiskStatsRequest) (*disk.GetDiskStatsResponse, error) {
+	out := new(v2alpha1.GetDiskStatsResponse)
+	if err := c.call(ctx, "GetDiskStats", &v2alpha1.GetDiskStatsRequest{DiskNumber: in.DiskNumber}, out); err != nil {
 		return nil, err
 	}
 	return &disk.GetDiskStatsResponse{TotalBytes: out.TotalBytes}, nil
 }
 
-// v1_ListDiskIDs calls v1, v1beta3.
-func v1_ListDiskIDs(ctx context.Context, c *connection, in *disk.ListDiskIDsRequest) (*disk.ListDiskIDsResponse, error) {
-	out := new(v1.ListDiskIDsResponse)
-	if err := c.call(ctx, "ListDiskIDs", &v1.ListDiskIDsRequest{}, out); err != nil {
+// v2alpha1_ListDiskIDs calls v2alpha1, v1, v1beta3.
+func v2alpha1_ListDiskIDs(ctx context.Context, c *connection, in *disk.ListDiskIDsRequest) (*disk.ListDiskIDsResponse, error) {
+	out := new(v2alpha1.ListDiskIDsResponse)
+	if err := c.call(ctx, "ListDiskIDs", &v2alpha1.ListDiskIDsRequest{}, out); err != nil {
 		return nil, err
 	}
-	return &disk.ListDiskIDsResponse{DiskIDs: convert.Map(out.DiskIDs, fromDiskV1DiskIDs)}, nil
+	return &disk.ListDiskIDsResponse{DiskIDs: convert.Map(out.DiskIDs, fromDiskV2alpha1DiskIDs)}, nil
 }
 
-// v1_ListDiskLocations calls v1, v1beta3.
-func v1_ListDiskLocations(ctx context.Context, c *connection, in *disk.ListDiskLocationsRequest) (*disk.ListDiskLocationsResponse, error) {
-	out := new(v1.ListDiskLocationsResponse)
-	if err := c.call(ctx, "ListDiskLocations", &v1.ListDiskLocationsRequest{}, out); err != nil {
+// v2alpha1_ListDiskLocations calls v2alpha1, v1, v1beta3.
+func v2alpha1_ListDiskLocations(ctx context.Context, c *connection, in *disk.ListDiskLocationsRequest) (*disk.ListDiskLocationsResponse, error) {
+	out := new(v2alpha1.ListDiskLocationsResponse)
+	if err := c.call(ctx, "ListDiskLocations", &v2alpha1.ListDiskLocationsRequest{}, out); err != nil {
 		return nil, err
 	}
-	return &disk.ListDiskLocationsResponse{DiskLocations: convert.Map(out.DiskLocations, fromDiskV1DiskLocation)}, nil
+	return &disk.ListDiskLocationsResponse{DiskLocations: convert.Map(out.DiskLocations, fromDiskV2alpha1DiskLocation)}, nil
+}
+
+// v2alpha1_PartitionDisk calls v2alpha1.
+func v2alpha1_PartitionDisk(ctx context.Context, c *connection, in *disk.PartitionDiskRequest) (*disk.PartitionDiskResponse, error) {
+	out := new(v2alpha1.PartitionDiskResponse)
+	if err := c.call(ctx, "PartitionDisk", &v2alpha1.PartitionDiskRequest{DiskNumber: in.DiskNumber, Identity: in.Identity}, out); err != nil {
+		return nil, err
+	}
+	return &disk.PartitionDiskResponse{}, nil
 }
 
 // v1_PartitionDisk calls v1, v1beta3.
@@ -187,13 +259,39 @@ func v1_PartitionDisk(ctx context.Context, c *connection, in *disk.PartitionDisk
 	return &disk.PartitionDiskResponse{}, nil
 }
 
-// v1_Rescan calls v1, v1beta3, v1beta2, v1beta1, v1alpha1.
-func v1_Rescan(ctx context.Context, c *connection, in *disk.RescanRequest) (*disk.RescanResponse, error) {
-	out := new(v1.RescanResponse)
-	if err := c.call(ctx, "Rescan", &v1.RescanRequest{}, out); err != nil {
+// v2alpha1_Rescan calls v2alpha1, v1, v1beta3, v1beta2, v1beta1, v1alpha1.
+func v2alpha1_Rescan(ctx context.Context, c *connection, in *disk.RescanRequest) (*disk.RescanResponse, error) {
+	out := new(v2alpha1.RescanResponse)
+	if err := c.call(ctx, "Rescan", &v2alpha1.RescanRequest{}, out); err != nil {
 		return nil, err
 	}
 	return &disk.RescanResponse{}, nil
+}
+
+// v2alpha1_SetDiskReadOnly calls v2alpha1.
+func v2alpha1_SetDiskReadOnly(ctx context.Context, c *connection, in *disk.SetDiskReadOnlyRequest) (*disk.SetDiskReadOnlyResponse, error) {
+	out := new(v2alpha1.SetDiskReadOnlyResponse)
+	if err := c.call(ctx, "SetDiskReadOnly", &v2alpha1.SetDiskReadOnlyRequest{
+		DiskNumber: in.DiskNumber,
+		IsReadOnly: in.IsReadOnly,
+		Identity:   in.Identity,
+	}, out); err != nil {
+		return nil, err
+	}
+	return &disk.SetDiskReadOnlyResponse{}, nil
+}
+
+// v2alpha1_SetDiskState calls v2alpha1.
+func v2alpha1_SetDiskState(ctx context.Context, c *connection, in *disk.SetDiskStateRequest) (*disk.SetDiskStateResponse, error) {
+	out := new(v2alpha1.SetDiskStateResponse)
+	if err := c.call(ctx, "SetDiskState", &v2alpha1.SetDiskStateRequest{
+		DiskNumber: in.DiskNumber,
+		IsOnline:   in.IsOnline,
+		Identity:   in.Identity,
+	}, out); err != nil {
+		return nil, err
+	}
+	return &disk.SetDiskStateResponse{}, nil
 }
 
 // v1_SetDiskState calls v1, v1beta3.
@@ -205,14 +303,23 @@ func v1_SetDiskState(ctx context.Context, c *connection, in *disk.SetDiskStateRe
 	return &disk.SetDiskStateResponse{}, nil
 }
 
-func fromDiskV1DiskIDs(in *v1.DiskIDs) *disk.DiskIDs {
+// v2alpha1_ListDisks calls v2alpha1.
+func v2alpha1_ListDisks(ctx context.Context, c *connection, in *disk.ListDisksRequest) (*disk.ListDisksResponse, error) {
+	out := new(v2alpha1.ListDisksResponse)
+	if err := c.call(ctx, "ListDisks", &v2alpha1.ListDisksRequest{}, out); err != nil {
+		return nil, err
+	}
+	return &disk.ListDisksResponse{Disks: convert.Map(out.Disks, fromDiskV2alpha1DiskInfo)}, nil
+}
+
+func fromDiskV2alpha1DiskIDs(in *v2alpha1.DiskIDs) *disk.DiskIDs {
 	if in == nil {
 		return nil
 	}
 	return &disk.DiskIDs{Page83: in.Page83, SerialNumber: in.SerialNumber}
 }
 
-func fromDiskV1DiskLocation(in *v1.DiskLocation) *disk.DiskLocation {
+func fromDiskV2alpha1DiskLocation(in *v2alpha1.DiskLocation) *disk.DiskLocation {
 	if in == nil {
 		return nil
 	}
@@ -221,5 +328,36 @@ func fromDiskV1DiskLocation(in *v1.DiskLocation) *disk.DiskLocation {
 		Bus:     in.Bus,
 		Target:  in.Target,
 		LUNID:   in.LUNID,
+	}
+}
+
+func fromDiskV2alpha1DiskInfo(in *v2alpha1.DiskInfo) *disk.DiskInfo {
+	if in == nil {
+		return nil
+	}
+	return &disk.DiskInfo{
+		DevicePath:    in.DevicePath,
+		BusType:       in.BusType,
+		Vendor:        in.Vendor,
+		Product:       in.Product,
+		SerialNumber:  in.SerialNumber,
+		Page83:        in.Page83,
+		WWN:           in.Wwn,
+		EUI64:         in.Eui64,
+		NGUID:         in.Nguid,
+		NamespaceID:   in.NamespaceId,
+		AzureLUN:      in.AzureLun,
+		Adapter:       in.Adapter,
+		Bus:           in.Bus,
+		Target:        in.Target,
+		LUN:           in.Lun,
+		IsBoot:        in.IsBoot,
+		IsSystem:      in.IsSystem,
+		IsTemporary:   in.IsTemporary,
+		IsRemovable:   in.IsRemovable,
+		IsOnline:      in.IsOnline,
+		OfflineReason: in.OfflineReason,
+		IsReadOnly:    in.IsReadOnly,
+		Unread:        in.Unread,
 	}
 }

@@ -137,7 +137,7 @@ type method struct {
 func (m method) String() string { return m.group + "." + m.Name }
 
 // unpublished lists the methods that no published version has.
-var unpublished = []string{"GetDiskReadOnly", "PathValid", "SetDiskReadOnly"}
+var unpublished = []string{"PathValid"}
 
 // methods returns the methods of all groups that a client can call through a pipe.
 func methods(groups []groupOf) []method {
@@ -387,29 +387,32 @@ func TestPathValidIsUnsupported(t *testing.T) {
 	}
 }
 
-func TestReadOnlyDisksCannotBeAskedAbout(t *testing.T) {
+// A new client on old pipes says what it cannot do there, and does the rest.
+func TestDisksOnOldPipes(t *testing.T) {
 	n := start(t)
-	d, err := remote.NewDisk(t.Context(), n.option())
+	d, err := remote.NewDisk(t.Context(), n.option(), remote.WithVersions(apiversion.NewVersionOrPanic("v1")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
 	n.set(nil, nil, nil)
-	get, errGet := d.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 1})
-	set, errSet := d.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: 1})
-	for method, err := range map[string]error{"GetDiskReadOnly": errGet, "SetDiskReadOnly": errSet} {
-		want := method + " cannot be called through a pipe: no published version of the disk API has this method"
-		if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || hosterr.HintOf(err) == "" || err.Error() != want {
-			t.Errorf("%s: error %v, want ErrUnsupported: %s", method, err, want)
+	_, list := d.ListDisks(t.Context(), &disk.ListDisksRequest{})
+	_, get := d.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 1})
+	_, identity := d.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1, Identity: "vol1"})
+	for what, err := range map[string]error{
+		"disk/v1 ListDisks: version v1 of the disk API, the newest that is served, does not have this method":                           list,
+		"disk/v1 GetDiskReadOnly: version v1 of the disk API, the newest that is served, does not have this method":                     get,
+		"disk/v1 PartitionDisk: version v1 of the disk API, the newest that is served, does not have the field Identity of the request": identity,
+	} {
+		if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || hosterr.HintOf(err) == "" || err.Error() != what {
+			t.Errorf("error %v, want ErrUnsupported: %s", err, what)
 		}
 	}
-	if called, _ := n.last(); get != nil || set != nil || called != "" {
-		t.Errorf("responses %v and %v, service called %q; want none", get, set, called)
+	if called, _ := n.last(); called != "" {
+		t.Errorf("service called %q, want none", called)
 	}
-	_, errGet = d.GetDiskReadOnly(t.Context(), nil)
-	_, errSet = d.SetDiskReadOnly(t.Context(), nil)
-	if !errors.Is(errGet, hosterr.ErrInvalid) || !errors.Is(errSet, hosterr.ErrInvalid) {
-		t.Errorf("without a request: %v and %v, want ErrInvalid", errGet, errSet)
+	if _, err := d.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
+		t.Errorf("PartitionDisk without an identity: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -24,6 +25,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/sddl"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 )
 
 func TestMain(m *testing.M) {
@@ -35,6 +38,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// allServed is what status prints if every version of the API is served.
+var allServed = fmt.Sprintf("%[1]d of %[1]d are served", len(wire.Services(wiretest.Groups(nil))))
 
 // lingered is the file that linger makes in the end, beside the program.
 const lingered = "lingered"
@@ -199,7 +205,7 @@ func TestInstalledService(t *testing.T) {
 
 	verb(t, exitOK, exe, "install", "-dir", dir, "-start=delayed-auto", "--", "-v=1", `-working-dir=D:\with blank`)
 	contains(t, verb(t, exitOK, exe, "status"), "csiproxy, running", "delayed-auto", "failure   restarts after a crash",
-		`"`+installed+`" -windows-service`, `"-working-dir=D:\with blank"`, "23 of 23 are served")
+		`"`+installed+`" -windows-service`, `"-working-dir=D:\with blank"`, allServed)
 	first := processOf(t)
 	settings(t)
 	contains(t, verb(t, exitFailure, exe, "install", "-dir", dir), "there is a service csiproxy already")
@@ -235,7 +241,7 @@ func TestInstalledService(t *testing.T) {
 		t.Error("the upgrade kept the process")
 	}
 	call()
-	contains(t, verb(t, exitOK, exe, "status"), "23 of 23 are served", "-v=1")
+	contains(t, verb(t, exitOK, exe, "status"), allServed, "-v=1")
 
 	// The new program is this test (linger): the upgrade is undone while its process still runs.
 	was, err := os.ReadFile(installed)
@@ -256,7 +262,7 @@ func TestInstalledService(t *testing.T) {
 		t.Errorf("the new process did not outlive the undo: %v", err)
 	}
 	call()
-	contains(t, verb(t, exitOK, exe, "status"), "csiproxy, running", "23 of 23 are served")
+	contains(t, verb(t, exitOK, exe, "status"), "csiproxy, running", allServed)
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.*")); len(left) != 2 { // with csi-proxyctl.exe
 		t.Errorf("the directory has %q", left)
 	}
@@ -357,7 +363,7 @@ func TestServiceWaitsForPipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second)
-	contains(t, verb(t, exitNotServing, exe, "status"), "csiproxy, running", "0 of 23 are served by the service", "waiting   ", "is served by process ")
+	contains(t, verb(t, exitNotServing, exe, "status"), "csiproxy, running", strings.Replace(allServed, strings.Fields(allServed)[0], "0", 1)+" by the service", "waiting   ", "is served by process ")
 	process := processOf(t)
 	end()
 	if err := await(serveTime, func() error {
@@ -369,7 +375,7 @@ func TestServiceWaitsForPipes(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	contains(t, verb(t, exitOK, exe, "status"), "23 of 23 are served")
+	contains(t, verb(t, exitOK, exe, "status"), allServed)
 	verb(t, exitOK, exe, "uninstall") // the log is complete
 	log, err := os.ReadFile(filepath.Join(dir, "logs", "csi-proxy.log"))
 	if err != nil || !bytes.Contains(log, []byte("Waiting for another process to close its pipe")) || !bytes.Contains(log, []byte("is served by process")) {
@@ -386,11 +392,11 @@ func TestStatusShowsWrongSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	verb(t, exitOK, exe, "install", "-dir", filepath.Join(home(t), "csi-proxy"), "--", "-config="+file)
-	contains(t, verb(t, exitOK, exe, "status"), "23 of 23 are served")
+	contains(t, verb(t, exitOK, exe, "status"), allServed)
 	if err := os.WriteFile(file, []byte("kubelet-pth: x\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, verb(t, exitNotServing, exe, "status"), "settings  version ", "csi-proxy.yaml:1: key kubelet-pth: unknown", "correct them before the service starts again", "23 of 23 are served")
+	contains(t, verb(t, exitNotServing, exe, "status"), "settings  version ", "csi-proxy.yaml:1: key kubelet-pth: unknown", "correct them before the service starts again", allServed)
 
 	// The same for a way back to a version that does not know a key of the file.
 	process, older := processOf(t), copyOf(t, exe)
@@ -402,7 +408,7 @@ func TestStatusShowsWrongSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	verb(t, exitOK, older, "upgrade")
-	contains(t, verb(t, exitOK, exe, "status"), "23 of 23 are served")
+	contains(t, verb(t, exitOK, exe, "status"), allServed)
 	verb(t, exitOK, exe, "uninstall")
 }
 
@@ -617,7 +623,7 @@ func TestUpgradeAfterCutOff(t *testing.T) {
 			} else {
 				contains(t, verb(t, exitOK, copyOf(t, exe), "upgrade"), "an upgrade was cut off", "runs version")
 			}
-			contains(t, verb(t, exitOK, exe, "status"), "23 of 23 are served")
+			contains(t, verb(t, exitOK, exe, "status"), allServed)
 			for _, left := range append(leftovers(installed), installed+partial) {
 				if exists(left) {
 					t.Errorf("%s is left", left)
@@ -662,7 +668,7 @@ func TestServiceOfAnotherInstaller(t *testing.T) {
 	if err := await(serveTime, func() error { _, _, err := pipes.ServerOf(`\\.\pipe\csi-proxy-volume-v1`); return err }); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, verb(t, exitOK, exe, "status"), "csi-proxy, running", "23 of 23 are served", filepath.Join(dir, "csi-proxy.log"))
+	contains(t, verb(t, exitOK, exe, "status"), "csi-proxy, running", allServed, filepath.Join(dir, "csi-proxy.log"))
 	contains(t, verb(t, exitFailure, exe, "install", "-dir", filepath.Join(dir, "other")), "there is a service csi-proxy already", "-service-name=csi-proxy")
 	contains(t, verb(t, exitFailure, exe, "upgrade"), "made by another installer", "nothing was changed", "upgrade -service-name=csi-proxy")
 	contains(t, verb(t, exitOK, exe, "upgrade", "-service-name=CSI-Proxy"), "service csi-proxy runs version ")

@@ -111,7 +111,6 @@ func (p *place) throughPipes(n *conformance.Node) {
 	})
 	n.Disk, n.Volume, n.Filesystem, n.System = d, v, f, y
 	n.Confined = true
-	n.Lacks = append(n.Lacks, "GetDiskReadOnly", "SetDiskReadOnly") // in no published version
 }
 
 // runPipes serves the node as the daemon does, and calls it with clients.

@@ -132,7 +132,7 @@ func describe(ctx context.Context, d *storage.Disk, out *admin.Disk) error {
 	if err != nil {
 		return err
 	}
-	out.Bus = busName(desc.BusType)
+	out.Bus = storage.BusName(desc.BusType)
 	geometry, err := d.Geometry(ctx)
 	if err != nil {
 		return err
@@ -171,16 +171,6 @@ func styleName(l win32.Layout) string {
 		return "RAW"
 	}
 	return "MBR"
-}
-
-// busName returns the name that Get-Disk has for a STORAGE_BUS_TYPE of ntddstor.h.
-func busName(bus uint32) string {
-	names := []string{"Unknown", "SCSI", "ATAPI", "ATA", "1394", "SSA", "Fibre Channel", "USB", "RAID", "iSCSI", "SAS", "SATA", "SD", "MMC",
-		"Virtual", "File Backed Virtual", "Spaces", "NVMe", "SCM", "UFS"}
-	if bus < uint32(len(names)) {
-		return names[bus]
-	}
-	return fmt.Sprintf("bus %d", bus)
 }
 
 // describeVolumes describes all volumes that lie on disks.

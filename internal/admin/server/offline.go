@@ -2,13 +2,13 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 )
 
 // addOfflineReasons adds why Windows keeps disks offline. A failure is not an error of a disk: a
@@ -25,18 +25,8 @@ func (s *Server) addOfflineReasons(ctx context.Context, n *node.Node, disks []*a
 	for i, d := range disks {
 		if reason, listed := reasons[d.Number]; listed && offline(d) {
 			d = proto.CloneOf(d) // other calls may describe the same disk
-			d.OfflineReason = offlineReasonName(reason)
+			d.OfflineReason = storage.OfflineReasonName(reason)
 			disks[i] = d
 		}
 	}
-}
-
-// offlineReasonName returns the name that Get-Disk has for an OfflineReason of MSFT_Disk.
-func offlineReasonName(reason uint16) string {
-	names := []string{"None", "Policy", "Redundant Path", "Snapshot", "Collision", "Resource Exhaustion", "Critical Write Failures", "Data Integrity Scan Required",
-		"Lost Data Persistence"} // the last one is of VDS
-	if int(reason) < len(names) {
-		return names[reason]
-	}
-	return fmt.Sprintf("reason %d", reason)
 }

@@ -39,6 +39,8 @@ type diskState struct {
 	Identifiers []win32.Identifier `json:"identifiers,omitempty"`
 	Location    string             `json:"location,omitempty"`
 	Address     *win32.SCSIAddress `json:"address,omitempty"`
+	Namespace   uint32             `json:"namespace,omitempty"`
+	Removable   bool               `json:"removable,omitempty"`
 }
 
 type diskStatus string
@@ -151,6 +153,11 @@ func (d *disk) interfacePath() string {
 	word := func(s string) string {
 		return strings.ReplaceAll(strings.ToLower(strings.TrimSpace(s)), " ", "_")
 	}
-	d.path = fmt.Sprintf(`\\?\scsi#disk&ven_%s&prod_%s#%s#%v`, word(d.Vendor), word(d.Product), strings.ToLower(d.ID), win32.GUID_DEVINTERFACE_DISK)
+	vendor, instance := word(d.Vendor), strings.ToLower(d.ID)
+	if d.Bus == win32.BusTypeNvme {
+		// As azuredisk-csi-driver, pull request 3632, shows the path of an NVMe disk of Azure.
+		vendor, instance = "nvme", fmt.Sprintf("%s&0&%06d", instance, d.Namespace)
+	}
+	d.path = fmt.Sprintf(`\\?\scsi#disk&ven_%s&prod_%s#%s#%v`, vendor, word(d.Product), instance, win32.GUID_DEVINTERFACE_DISK)
 	return d.path
 }

@@ -279,7 +279,7 @@ func (n *Node) newState(c nodespec.Disk, number uint32) (diskState, error) {
 		ID: c.ID, Size: size, SeenSize: size, TableSize: size, Sector: sector, System: c.Content == nodespec.ContentSystem,
 		Protected: c.WriteProtected, Clustered: c.Clustered, Bus: bus,
 		Vendor: cmp.Or(c.Vendor, "EMULATED"), Product: cmp.Or(c.Product, "Virtual Disk"), Revision: cmp.Or(c.Revision, "1.0"),
-		Serial: c.Serial, Location: c.Location, Address: (*win32.SCSIAddress)(c.Address),
+		Serial: c.Serial, Location: c.Location, Address: (*win32.SCSIAddress)(c.Address), Namespace: c.Namespace, Removable: c.Removable,
 	}
 	for _, id := range c.Identifiers {
 		v, err := identifier(id)

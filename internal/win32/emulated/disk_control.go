@@ -125,7 +125,7 @@ func (d *disk) queryProperty(in, out []byte) (int, error) {
 	switch q.PropertyID {
 	case win32.StorageDeviceProperty:
 		b = win32.DeviceDescriptor{
-			BusType: d.Bus, Vendor: d.Vendor, Product: d.Product, Revision: d.Revision, SerialNumber: d.Serial,
+			Removable: d.Removable, BusType: d.Bus, Vendor: d.Vendor, Product: d.Product, Revision: d.Revision, SerialNumber: d.Serial,
 		}.Encode()
 	case win32.StorageDeviceIdProperty:
 		if len(d.Identifiers) == 0 {

@@ -46,3 +46,7 @@ func (f *fakeDisk) SetDiskReadOnly(ctx context.Context, in *disk.SetDiskReadOnly
 func (f *fakeDisk) SetDiskState(ctx context.Context, in *disk.SetDiskStateRequest) (*disk.SetDiskStateResponse, error) {
 	return call[disk.SetDiskStateResponse](ctx, f.answer, "SetDiskState", in)
 }
+
+func (f *fakeDisk) ListDisks(ctx context.Context, in *disk.ListDisksRequest) (*disk.ListDisksResponse, error) {
+	return call[disk.ListDisksResponse](ctx, f.answer, "ListDisks", in)
+}

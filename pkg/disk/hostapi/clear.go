@@ -56,7 +56,7 @@ func (d DiskAPI) ClearDisk(diskNumber uint32, c Clearing) (Cleared, error) {
 	if err := d.host.Ready(); err != nil {
 		return none, err
 	}
-	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.ReadWrite)
+	disk, err := d.open(diskNumber, storage.ReadWrite)
 	if err != nil {
 		return none, err
 	}

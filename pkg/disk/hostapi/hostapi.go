@@ -81,7 +81,10 @@ type DiskIDs struct {
 
 // DiskAPI is the HostAPI of a node. Its methods may be called concurrently. The methods
 // of the zero DiskAPI return errors.
-type DiskAPI struct{ host node.Host }
+type DiskAPI struct {
+	host     node.Host
+	identity string // see Expect
+}
 
 var _ HostAPI = DiskAPI{}
 
@@ -95,7 +98,8 @@ func On(n *node.Node) DiskAPI { return DiskAPI{host: node.HostOf(n)} }
 // WithContext returns the same HostAPI for one context. When ctx ends, its methods
 // stop before their next Windows call.
 func (d DiskAPI) WithContext(ctx context.Context) HostAPI {
-	return DiskAPI{host: d.host.WithContext(ctx)}
+	d.host = d.host.WithContext(ctx)
+	return d
 }
 
 // Node returns the node that the methods work on, or nil if there is none.

@@ -17,7 +17,7 @@ func (d DiskAPI) layout(diskNumber uint32) (win32.Layout, error) {
 	if err := d.host.Ready(); err != nil {
 		return win32.Layout{}, err
 	}
-	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.Query)
+	disk, err := d.open(diskNumber, storage.Query)
 	if err != nil {
 		return win32.Layout{}, err
 	}
@@ -42,7 +42,7 @@ func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
 	if err := d.host.Ready(); err != nil {
 		return err
 	}
-	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.ReadWrite)
+	disk, err := d.open(diskNumber, storage.ReadWrite)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (d DiskAPI) CreateBasicPartition(diskNumber uint32) error {
 // disk already has a partition. It closes the disk, because an open handle can delay
 // the arrival of the volume.
 func (d DiskAPI) addPartition(diskNumber uint32) (win32.Layout, uint64, error) {
-	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.ReadWrite)
+	disk, err := d.open(diskNumber, storage.ReadWrite)
 	if err != nil {
 		return win32.Layout{}, 0, err
 	}
@@ -314,7 +314,7 @@ func (d DiskAPI) place(diskNumber uint32, disk *storage.Disk, size uint64, secto
 // driver will use it. It refuses the temporary disk of an Azure machine, and waits like
 // AwaitPartition.
 func (d DiskAPI) Partitioned(diskNumber uint32) error {
-	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.Query)
+	disk, err := d.open(diskNumber, storage.Query)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ func (d DiskAPI) GetDiskReadOnly(diskNumber uint32) (bool, error) {
 	if err := d.host.Ready(); err != nil {
 		return true, err
 	}
-	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.Query)
+	disk, err := d.open(diskNumber, storage.Query)
 	if err != nil {
 		return true, err
 	}
@@ -56,7 +56,7 @@ func (d DiskAPI) SetDiskReadOnly(diskNumber uint32, isReadOnly bool) error {
 
 // note keeps what SetDiskReadOnly did, for SetDiskState.
 func (d DiskAPI) note(diskNumber uint32, isReadOnly bool) error {
-	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.Query)
+	disk, err := d.open(diskNumber, storage.Query)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (d DiskAPI) note(diskNumber uint32, isReadOnly bool) error {
 }
 
 func (d DiskAPI) protect(diskNumber uint32) error {
-	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.ReadWrite)
+	disk, err := d.open(diskNumber, storage.ReadWrite)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (d DiskAPI) protect(diskNumber uint32) error {
 }
 
 func (d DiskAPI) unprotect(diskNumber uint32) error {
-	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.ReadWrite)
+	disk, err := d.open(diskNumber, storage.ReadWrite)
 	if err != nil {
 		return err
 	}

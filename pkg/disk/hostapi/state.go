@@ -18,7 +18,7 @@ func (d DiskAPI) attributes(diskNumber uint32) (uint64, error) {
 	if err := d.host.Ready(); err != nil {
 		return 0, err
 	}
-	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.Query)
+	disk, err := d.open(diskNumber, storage.Query)
 	if err != nil {
 		return 0, err
 	}
@@ -64,7 +64,7 @@ func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
 }
 
 func (d DiskAPI) switchState(diskNumber uint32, isOnline bool) error {
-	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.ReadWrite)
+	disk, err := d.open(diskNumber, storage.ReadWrite)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (d DiskAPI) switchState(diskNumber uint32, isOnline bool) error {
 // and mounts its file systems again: Windows remembered the attribute for the slot, from an
 // earlier disk there. A disk that stays read-only is logged.
 func (d DiskAPI) renew(number uint32) error {
-	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, number, storage.ReadWrite)
+	disk, err := d.open(number, storage.ReadWrite)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (d DiskAPI) Identity(diskNumber uint32) (string, error) {
 	if err := d.host.Ready(); err != nil {
 		return "", err
 	}
-	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, diskNumber, storage.Query)
+	disk, err := d.open(diskNumber, storage.Query)
 	if err != nil {
 		return "", err
 	}

@@ -39,6 +39,11 @@ type Disk struct {
 	// Location is the text of the device's location property. Empty means that the device
 	// does not support the property.
 	Location string `json:"location,omitempty"`
+	// Namespace is the number at the end of the path of an NVMe disk: on Azure the disk's LUN
+	// plus 1, on EBS 0.
+	Namespace uint32 `json:"namespace,omitempty"`
+	// Removable makes the medium removable.
+	Removable bool `json:"removable,omitempty"`
 	// Address is the SCSI address, or nil.
 	Address *Address `json:"address,omitempty"`
 }

@@ -94,7 +94,6 @@ func TestRepositoryClientsAreUpToDate(t *testing.T) {
 	}
 	for _, want := range []string{
 		"pkg/remote/filesystem.go: Filesystem.PathValid is hand-written (filesystem)\n",
-		"pkg/remote/disk.go: Disk.SetDiskReadOnly is hand-written (disk)\n",
 		"pkg/remote/disk.go: v1beta2_PartitionDisk is hand-written (disk v1beta2, v1beta1, v1alpha1)\n",
 	} {
 		if !strings.Contains(log, want) {
@@ -172,7 +171,10 @@ func TestFieldsOfNewVersion(t *testing.T) {
 	text := string(files["pkg/remote/disk_calls.go"])
 	absent := "\t\tif in.Keep != nil {\n\t\t\treturn nil, c.pipe.lacksField(\"PartitionDisk\", \"Keep\")\n\t\t}\n" +
 		"\t\tif in.Style != \"\" {\n\t\t\treturn nil, c.pipe.lacksField(\"PartitionDisk\", \"Style\")\n\t\t}\n"
-	wantIn(t, text, "case \"v99\":\n\t\treturn v99_PartitionDisk(ctx, c.pipe, in)\n", absent+"\t\treturn v1_PartitionDisk(", absent+"\t\treturn v1beta2_PartitionDisk(")
+	wantIn(t, text, "case \"v99\":\n\t\treturn v99_PartitionDisk(ctx, c.pipe, in)\n", absent+"\t\treturn "+newest(t, "disk")+"_PartitionDisk(")
+	if calls, refused := strings.Count(text, "_PartitionDisk(ctx, c.pipe, in)"), strings.Count(text, absent); refused != calls-1 {
+		t.Errorf("%d of %d calls of PartitionDisk refuse the new fields, want all but that of v99:\n%s", refused, calls, text)
+	}
 
 	_, _, err = generate(t, map[string][2]string{"pkg/iscsi/types.go": {"type TargetPortal struct {", "type TargetPortal struct {\n\tTag uint32"}},
 		func(c *remote.Config) {

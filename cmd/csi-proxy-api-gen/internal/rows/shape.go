@@ -36,7 +36,7 @@ func goFiles(set *apis.Set) (map[string]*protogen.File, error) {
 var (
 	words       = regexp.MustCompile(`[A-Z][a-z0-9]*`)
 	initialisms = map[string]string{
-		"Id": "ID", "Ids": "IDs", "Iqn": "IQN", "Iqns": "IQNs", "Iscsi": "ISCSI", "Smb": "SMB",
+		"Eui64": "EUI64", "Id": "ID", "Ids": "IDs", "Iqn": "IQN", "Iqns": "IQNs", "Iscsi": "ISCSI", "Lun": "LUN", "Nguid": "NGUID", "Smb": "SMB", "Wwn": "WWN",
 	}
 )
 
