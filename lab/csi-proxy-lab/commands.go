@@ -88,7 +88,7 @@ func up(ctx context.Context, o *options) error {
 		select {
 		case <-ended:
 			text, err := os.ReadFile(logFile())
-			return errors.Join(errors.New("the lab does not start: "+strings.TrimPrefix(strings.TrimSpace(string(text)), "csi-proxy-lab: ")), err, removeDirectory())
+			return errors.Join(errors.New("the lab does not start: "+reason(string(text))), err, removeDirectory())
 		case <-limit:
 			return errors.Join(fmt.Errorf("the lab has not started after %v; its log is %s", starting, logFile()), cmd.Process.Kill())
 		case <-ctx.Done():
@@ -98,6 +98,16 @@ func up(ctx context.Context, o *options) error {
 	}
 	fmt.Fprintf(o.stdout, "The lab is up, after %.1f s. csi-proxyctl reaches its node with\n\n  export %s=%s\n", time.Since(start).Seconds(), pipe.DirVariable, quote(pipes()))
 	return nil
+}
+
+// reason returns the error at the end of a log, or all of it.
+func reason(log string) string {
+	log = strings.TrimSpace(log)
+	const before = "csi-proxy-lab: "
+	if i := strings.LastIndex("\n"+log, "\n"+before); i >= 0 {
+		return log[i+len(before):]
+	}
+	return log
 }
 
 // interrupt ends a lab that starts, and removes its files.

@@ -87,6 +87,17 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// The error of a lab that does not start is all that is shown of its log, unless it has crashed.
+func TestReason(t *testing.T) {
+	for log, want := range map[string]string{
+		"": "", "csi-proxy-lab: no Wine\n": "no Wine", "a line\ncsi-proxy-lab: --node: bad\nand more\n": "--node: bad\nand more", "panic: x\n": "panic: x",
+	} {
+		if have := reason(log); have != want {
+			t.Errorf("reason(%q) = %q, want %q", log, have, want)
+		}
+	}
+}
+
 // A shell reads a quoted word as it was.
 func TestQuote(t *testing.T) {
 	for _, word := range []string{"", "/tmp/lab", "two words", `it's "$HOME" \n`} {

@@ -164,6 +164,10 @@ func Open(ctx context.Context, n *simnode.Node, config Config) (_ *Lab, err erro
 	if l.dir, err = os.MkdirTemp("", "csi-proxy-winlab"); err != nil {
 		return nil, err
 	}
+	// Before Wine, which takes seconds to start: the configuration may be wrong.
+	if l.Proxy, err = serve.Open(n, config.Serve); err != nil {
+		return nil, err
+	}
 	if l.session, err = session.Open(ctx, session.Options{Log: config.Log}); err != nil {
 		return nil, err
 	}
@@ -177,9 +181,6 @@ func Open(ctx context.Context, n *simnode.Node, config Config) (_ *Lab, err erro
 		l.links = true
 	}
 	if l.mirror, err = mirror.Start(l.session, n, mirror.Options{Plain: config.Plain, Links: l.links, Log: log}); err != nil {
-		return nil, err
-	}
-	if l.Proxy, err = serve.Open(n, config.Serve); err != nil {
 		return nil, err
 	}
 	l.exe = config.Relay
