@@ -106,7 +106,10 @@ func (m *Mounter) mount(ctx context.Context, d Disk, path string, o StageOptions
 	}
 	// By Windows' SAN policy, a disk may arrive offline and read-only. Old versions of the API
 	// cannot change that, and PartitionDisk does it for a blank disk.
-	_, err := m.node.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: d.Number, IsOnline: true})
+	err := d.change(func(identity string) error {
+		_, err := m.node.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: d.Number, IsOnline: true, Identity: identity})
+		return err
+	})
 	if err != nil && !errors.Is(err, hosterr.ErrUnimplemented) {
 		return "", hosterr.Wrap("take it online", "", err)
 	}
@@ -204,7 +207,10 @@ func (m *Mounter) onlyVolume(ctx context.Context, d Disk, o StageOptions) (strin
 		if err := m.same(ctx, d); err != nil {
 			return "", err
 		}
-		if _, err := m.node.Disk.PartitionDisk(relying, &disk.PartitionDiskRequest{DiskNumber: d.Number}); err != nil {
+		if err := d.change(func(identity string) error {
+			_, err := m.node.Disk.PartitionDisk(relying, &disk.PartitionDiskRequest{DiskNumber: d.Number, Identity: identity})
+			return err
+		}); err != nil {
 			return "", err
 		}
 	}
@@ -290,7 +296,10 @@ func (m *Mounter) takeOffline(ctx context.Context, d Disk) error {
 	if err := m.same(ctx, d); err != nil {
 		return err
 	}
-	_, err = m.node.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: d.Number})
+	err = d.change(func(identity string) error {
+		_, err := m.node.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: d.Number, Identity: identity})
+		return err
+	})
 	return hosterr.Wrap("take offline disk", d.String(), err)
 }
 

@@ -1,6 +1,7 @@
 package mounter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -320,6 +321,17 @@ func (m *Mounter) same(ctx context.Context, d Disk) error {
 		return hosterr.Text(hosterr.ErrUnavailable, "the number is that of another disk now, %s", now)
 	}
 	return nil
+}
+
+// change makes a call that changes a disk, with the identity that the disk must have. A node without
+// [Abilities.ChecksDisks] refuses an identity before it changes anything, and gets none.
+func (d Disk) change(call func(identity string) error) error {
+	identity := strings.TrimRight(cmp.Or(d.IDs.Page83, d.IDs.SerialNumber), "\x00")
+	err := call(identity)
+	if identity != "" && errors.Is(err, hosterr.ErrUnimplemented) {
+		err = call("")
+	}
+	return err
 }
 
 // Rescan makes the node look for new disks and new sizes.

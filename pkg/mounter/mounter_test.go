@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -186,6 +187,61 @@ func TestDiskIsLookedAtAgain(t *testing.T) {
 	x := newWorld(t, inProcess)
 	_, err := x.m.StageDisk(x.soon(), mounter.Disk{Number: 1}, staging, mounter.StageOptions{})
 	refused(t, "a disk that was not found", err, hosterr.ErrInvalid, "FindDisk")
+}
+
+// The number of a disk is that of another one when the call that changes it arrives.
+func TestDiskIsComparedByTheCall(t *testing.T) {
+	id := mounter.Identity{SerialNumber: "mine"}
+	for _, disk := range []simnode.Disk{
+		{Size: gib, Serial: "mine"},
+		{Size: gib, Serial: "mine", Identifiers: []nodespec.Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  mine"}}},
+	} {
+		for _, call := range []string{"SetDiskState", "PartitionDisk"} {
+			x := newWorld(t, allPipes)
+			first, err := x.node.AttachDisk(disk)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := x.node.AwaitDisk(first.Number); err != nil {
+				t.Fatal(err)
+			}
+			d, err := x.m.FindDisk(x.soon(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			offline := true
+			x.before = func(_ int, method string) error {
+				if path.Base(method) != call {
+					return nil
+				}
+				if err := x.node.DetachDisk(first.Number); err != nil {
+					return err
+				}
+				if _, err := x.node.AttachDisk(simnode.Disk{Number: &first.Number, Size: gib, Serial: "other", Offline: &offline}); err != nil {
+					return err
+				}
+				return x.node.AwaitDisk(first.Number)
+			}
+			_, err = x.m.StageDisk(x.soon(), d, staging, mounter.StageOptions{})
+			refused(t, call, err, hosterr.ErrFailedPrecondition, "is not the expected one")
+			if s := x.state().Disks[first.Number]; s.Style != "RAW" || s.Online || s.Serial != "other" {
+				t.Errorf("%s: the other disk is %+v, want it offline and RAW", call, s)
+			}
+			x.before = nil
+			if err := x.node.DetachDisk(first.Number); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := x.node.AttachDisk(disk); err != nil {
+				t.Fatal(err)
+			}
+			if d, err = x.m.FindDisk(x.soon(), id); err == nil {
+				_, err = x.m.StageDisk(x.soon(), d, staging, mounter.StageOptions{})
+			}
+			if err != nil {
+				t.Errorf("%s: the disk itself: %v", call, err)
+			}
+		}
+	}
 }
 
 // What is formatted, by the option and by what the proxy guarantees.
@@ -495,10 +551,7 @@ func TestAbilities(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lacks := 0
-		if w.existing {
-			lacks = 5
-		}
+		lacks := map[string]int{"beta pipes": 1, "existing proxy": 6}[w.name]
 		if got := can.Lacks(); len(got) != lacks {
 			t.Errorf("%s: lacks %q", w.name, got)
 		}
@@ -510,7 +563,7 @@ func TestAbilities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if can, err := m.Abilities(t.Context()); len(can.Lacks()) != 5 || err != nil {
+	if can, err := m.Abilities(t.Context()); len(can.Lacks()) != 6 || err != nil {
 		t.Errorf("a node that says nothing lacks %q, %v", can.Lacks(), err)
 	}
 }

@@ -49,6 +49,9 @@ type Abilities struct {
 	// GuardsDisks: disks that Windows needs, and Azure's temporary disk, are neither found by
 	// their LUN nor changed.
 	GuardsDisks bool
+	// ChecksDisks: a call that changes a disk compares its identity on the handle that it writes
+	// through, from disk/v2alpha1 on. Without it, a disk is compared before the call.
+	ChecksDisks bool
 	// GuardsContent: a disk or volume is only overwritten if it is blank; one that cannot be
 	// read is not.
 	GuardsContent bool
@@ -62,7 +65,7 @@ type Abilities struct {
 
 // AllAbilities returns the abilities of the services of this project in process.
 func AllAbilities() Abilities {
-	return Abilities{GuardsDisks: true, GuardsContent: true, ReportsGrowth: true, CountsLinks: true, ChecksLinks: true}
+	return Abilities{GuardsDisks: true, ChecksDisks: true, GuardsContent: true, ReportsGrowth: true, CountsLinks: true, ChecksLinks: true}
 }
 
 // Lacks returns a sentence about each guarantee that is missing, for the driver's log.
@@ -73,6 +76,7 @@ func (a Abilities) Lacks() []string {
 		text string
 	}{
 		{a.GuardsDisks, "A disk is not found by its LUN alone: the proxy does not leave out the disks of Windows."},
+		{a.ChecksDisks, "A disk is compared before a call that changes it, and not by the call: the proxy does not serve disk/v2alpha1."},
 		{a.GuardsContent, "A disk is not formatted, unless StageOptions.Format says so by name: the proxy takes a volume that it cannot read for a blank one."},
 		{a.ReportsGrowth, "A growth of less than 100 MiB fails: the proxy skips it."},
 		{a.CountsLinks, "The mapping of a share stays, unless the driver itself can read the kubelet's directory: the proxy does not count who uses it."},

@@ -23,7 +23,7 @@ func TestOpen(t *testing.T) {
 		t.Errorf("the node has %+v, want disk and volume", c.Node)
 	}
 	_, can, err := c.Can(t.Context())
-	if err != nil || can.Versions["disk"] != "v1" || can.Builds["disk"] == "" || len(can.Lacks()) > 0 {
+	if err != nil || can.Versions["disk"] != "v1" || can.Builds["disk"] == "" || len(can.Lacks()) != 1 || can.ChecksDisks {
 		t.Errorf("abilities %+v, %v", can, err)
 	}
 	if err := s.Stop(); err != nil {
