@@ -37,7 +37,7 @@ func given(t *testing.T, command string) values {
 
 // The chart accepts the values of each helm command on the pages.
 func TestHelmCommandsOfPages(t *testing.T) {
-	files, err := filepath.Glob("../../../docs/*.md")
+	files, err := filepath.Glob("../../../docs/*/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
