@@ -122,7 +122,7 @@ func wineTests(ctx context.Context, r *report) error {
 	side.Go(func() { v101 = w.test(ctx, "test/published/v1.0.1", alone, ".") })
 	v130 := w.test(ctx, "test/published/v1.3.0", alone, ".")
 	side.Wait()
-	errs = append(errs, v101, v130)
+	errs = append(errs, v101, v130, w.test(ctx, serversDir, alone, "."))
 
 	if !have(mingw) {
 		const why = "it needs " + mingw
