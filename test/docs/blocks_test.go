@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// pageLimit is the time limit for the commands of one page. They take seconds; the
+// pageLimit is the time limit for the commands of one page. They take a minute at most; the
 // limit is for commands that hang.
-const pageLimit = 5 * time.Minute
+const pageLimit = 20 * time.Minute
 
 // build builds the programs once for all pages.
 var build = sync.OnceValues(func() (string, error) {
