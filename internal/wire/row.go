@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -63,32 +64,36 @@ func ask[S, In, Out any](ctx context.Context, to target[S], method func(S, conte
 type row[S any] struct {
 	method   string
 	versions []string
-	bind     func(impl S, fullMethod, version string, check Check) grpc.MethodHandler
+	request  reflect.Type // the message, without pointer
+	call     func(ctx context.Context, to target[S], in any) (any, error)
 }
 
-// unary returns a row that calls a function.
+// unary returns a row that calls a function. Of all that serves a call, only the function here is
+// compiled for each message.
 func unary[S, In, Out any](method string, call func(ctx context.Context, to target[S], in *In) (*Out, error), versions ...string) row[S] {
-	bind := func(impl S, fullMethod, version string, check Check) grpc.MethodHandler {
-		to, info := target[S]{impl, check, version}, &grpc.UnaryServerInfo{Server: impl, FullMethod: fullMethod}
-		handle := func(ctx context.Context, in any) (any, error) {
-			out, err := call(ctx, to, in.(*In))
-			if err != nil {
-				return nil, err
-			}
-			return out, nil
+	return row[S]{method, versions, reflect.TypeFor[In](), func(ctx context.Context, to target[S], in any) (any, error) {
+		out, err := call(ctx, to, in.(*In))
+		if err != nil {
+			return nil, err
 		}
-		return func(_ any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-			in := new(In)
-			if err := dec(in); err != nil {
-				return nil, err
-			}
-			if interceptor == nil {
-				return handle(ctx, in)
-			}
-			return interceptor(ctx, in, info, handle)
+		return out, nil
+	}}
+}
+
+// handler returns what gRPC calls.
+func (r row[S]) handler(to target[S], fullMethod string) grpc.MethodHandler {
+	info := &grpc.UnaryServerInfo{Server: to.service, FullMethod: fullMethod}
+	handle := func(ctx context.Context, in any) (any, error) { return r.call(ctx, to, in) }
+	return func(_ any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+		in := reflect.New(r.request).Interface()
+		if err := dec(in); err != nil {
+			return nil, err
 		}
+		if interceptor == nil {
+			return handle(ctx, in)
+		}
+		return interceptor(ctx, in, info, handle)
 	}
-	return row[S]{method: method, versions: versions, bind: bind}
 }
 
 // services returns a Service for each version, with the rows that serve it.
@@ -106,7 +111,7 @@ func services[S any](group string, impl S, check Check, versions []version, rows
 			for _, name := range r.versions {
 				if name == v.name {
 					full := "/" + desc.ServiceName + "/" + r.method
-					desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: r.method, Handler: r.bind(impl, full, v.name, check)})
+					desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: r.method, Handler: r.handler(target[S]{impl, check, v.name}, full)})
 				}
 			}
 		}
