@@ -38,5 +38,6 @@ func published() []api {
 		{"volume", apiversion.NewVersionOrPanic("v1beta3")},
 		{"volume", apiversion.NewVersionOrPanic("v1")},
 		{"volume", apiversion.NewVersionOrPanic("v2alpha1")},
+		{"volume", apiversion.NewVersionOrPanic("v3alpha1")},
 	}
 }

@@ -41,6 +41,7 @@ import (
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta2"
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta3"
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v2alpha1"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v3alpha1"
 
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"

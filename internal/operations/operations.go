@@ -161,7 +161,9 @@ func All() []Operation {
 			},
 			func(_ *World, out *volume.IsVolumeFormattedResponse) bool { return out.Formatted })},
 		{"volume FormatVolume", Formatter, does(volumes, volume.Service.FormatVolume,
-			func(w *World) *volume.FormatVolumeRequest { return &volume.FormatVolumeRequest{VolumeID: w.id} }, nil)},
+			func(w *World) *volume.FormatVolumeRequest {
+				return &volume.FormatVolumeRequest{VolumeID: w.id, Filesystem: "ntfs", AllocationUnitBytes: 64 << 10}
+			}, nil)},
 		{"filesystem Mkdir", Nothing, does(files, filesystem.Service.Mkdir, func(w *World) *filesystem.MkdirRequest {
 			return &filesystem.MkdirRequest{Path: w.dir + `\a\globalmount`}
 		}, nil)},
@@ -187,6 +189,19 @@ func All() []Operation {
 			func(w *World, out *volume.GetClosestVolumeIDFromTargetPathResponse) bool {
 				return out.VolumeID == w.letter
 			})},
+		{"volume GetPathKind, of a mount point", Mounts, does(volumes, volume.Service.GetPathKind,
+			func(w *World) *volume.GetPathKindRequest {
+				return &volume.GetPathKindRequest{Path: w.dir + `\a\globalmount`}
+			},
+			func(w *World, out *volume.GetPathKindResponse) bool {
+				return out.Kind == volume.PATH_KIND_VOLUME && out.VolumeID == w.id
+			})},
+		{"volume GetPathKind, of a directory", Nothing, does(volumes, volume.Service.GetPathKind,
+			func(w *World) *volume.GetPathKindRequest { return &volume.GetPathKindRequest{Path: w.dir + `\a`} },
+			func(_ *World, out *volume.GetPathKindResponse) bool { return out.Kind == volume.PATH_KIND_DIRECTORY })},
+		{"volume GetPathStats", Nothing, does(volumes, volume.Service.GetPathStats,
+			func(w *World) *volume.GetPathStatsRequest { return &volume.GetPathStatsRequest{Path: w.dir} },
+			func(_ *World, out *volume.GetPathStatsResponse) bool { return out.TotalBytes > out.UsedBytes })},
 		{"volume GetDiskNumberFromVolumeID", Disk, does(volumes, volume.Service.GetDiskNumberFromVolumeID,
 			func(w *World) *volume.GetDiskNumberFromVolumeIDRequest {
 				return &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: w.id}

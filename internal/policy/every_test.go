@@ -39,6 +39,7 @@ var free = map[string]string{
 	"Identity":                                "is compared with identifiers of the disk",
 	"VolumeID":                                "the service fails for unknown volumes and protects those of Windows",
 	"filesystem.PathValidRequest.Path":        "no version of the API has the method",
+	"volume.FormatVolumeRequest.Filesystem":   "is the word ntfs or refused",
 	"system.GetServiceRequest.Name":           "callers may query every service",
 	"smb.NewSMBGlobalMappingRequest.Username": "an account of the server",
 	"smb.NewSMBGlobalMappingRequest.Password": "is sent to the server only",

@@ -143,6 +143,10 @@ func (r *Rules) Check(request any) error {
 		return checkGiven(in.TargetPath, r.Dirs.Check)
 	case *volume.GetClosestVolumeIDFromTargetPathRequest:
 		return checkGiven(in.TargetPath, r.Dirs.Check)
+	case *volume.GetPathStatsRequest:
+		return r.Dirs.Check(in.Path)
+	case *volume.GetPathKindRequest:
+		return r.Dirs.Check(in.Path)
 
 	case *smb.NewSMBGlobalMappingRequest:
 		if err := r.SMB.check(in.RemotePath); err != nil {

@@ -21,6 +21,10 @@ func TestMissingDeviceIsNoMissingPath(t *testing.T) {
 	operations := map[string]func(context.Context, *node.Node) (bool, error){
 		"Exists":           func(ctx context.Context, n *node.Node) (bool, error) { return winfs.Exists(ctx, n, dir) },
 		"LinkTargetExists": func(ctx context.Context, n *node.Node) (bool, error) { return winfs.LinkTargetExists(ctx, n, link) },
+		"Look": func(ctx context.Context, n *node.Node) (bool, error) {
+			kind, _, err := winfs.Look(ctx, n, link)
+			return kind == winfs.Linked, err
+		},
 		"Readlink": func(ctx context.Context, n *node.Node) (bool, error) {
 			_, ok, err := winfs.Readlink(ctx, n, link)
 			return ok, err

@@ -283,8 +283,41 @@ func (o *op) volumeOn(h win32.Handle, at winpath.Path) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !ok {
-		return "", hosterr.Text(hosterr.ErrFailedPrecondition, "leads to %s, which is not on a volume of this node", hosterr.Quote(at.String()))
+	if ok {
+		return p.Root().String(), nil
 	}
-	return p.Root().String(), nil
+	err = hosterr.Text(hosterr.ErrFailedPrecondition, "leads to %s, which is not on a volume of this node", hosterr.Quote(at.String()))
+	if dos, named, failed := o.finalPath(h, win32.VOLUME_NAME_DOS); failed == nil && named && dos.IsUNC() {
+		info, failed := o.info(h)
+		if failed != nil {
+			return "", failed
+		}
+		if !info.IsDir() {
+			dos = dos.Dir()
+		}
+		err = &onShareError{err, dos}
+	}
+	return "", err
+}
+
+// onShareError is the error of volumeOn for what is on a share.
+type onShareError struct {
+	error
+	dir winpath.Path // on the share
+}
+
+func (e *onShareError) Unwrap() error { return e.error }
+
+// Holder is [VolumeOf] that also returns, instead of a volume, the directory on a share that path
+// leads to, with a backslash at its end.
+func Holder(ctx context.Context, n *node.Node, path string) (volume, share string, err error) {
+	err = run(ctx, n, "find the volume of", path, func(o *op, p winpath.Path) (err error) {
+		volume, err = o.volumeOf(p)
+		var on *onShareError
+		if errors.As(err, &on) {
+			share, err = strings.TrimSuffix(on.dir.Long(), `\`)+`\`, nil
+		}
+		return err
+	})
+	return volume, share, err
 }

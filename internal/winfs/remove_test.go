@@ -11,6 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
@@ -616,6 +617,43 @@ func TestLinkTargetExists(t *testing.T) {
 	w.away()
 	_, err = winfs.LinkTargetExists(t.Context(), w.Node, pods+`\toshare`)
 	wantErr(t, "a share that does not answer", err, hosterr.ErrUnavailable)
+}
+
+func TestLook(t *testing.T) {
+	w := newWorld(t)
+	_, bare, _ := w.volumes()
+	const gone = `Volume{00000000-1111-2222-3333-444444444444}\`
+	w.dir(pods + `\dir`)
+	w.dir(pods + `\mnt`)
+	w.file(pods + `\file`)
+	w.mount(pods+`\mnt`, bare)
+	w.plant(pods+`\todir`, symlink(pods+`\dir`), true)
+	w.plant(pods+`\tofile`, symlink(pods+`\file`), false)
+	w.plant(pods+`\tomnt`, symlink(pods+`\mnt`), true)
+	w.plant(pods+`\dangling`, symlink(pods+`\nothing`), false)
+	w.plant(pods+`\todangling`, symlink(pods+`\dangling`), false)
+	w.plant(pods+`\junction`, junction(pods+`\dir`), true)
+	w.plant(pods+`\gone`, junction(gone), true)
+	w.plant(pods+`\toshare`, symlink(`UNC\server\share\`), true)
+	w.plant(pods+`\below`, symlink(`UNC\server\share\a\b`), true)
+	w.plant(pods+`\through`, symlink(pods+`\toshare\a`), true)
+	w.plant(pods+`\other`, symlink(`UNC\server\unmapped\`), true)
+	w.plant(pods+`\throughother`, symlink(pods+`\other\a`), true)
+	share, err := winpath.ParseShare(`\\server\share`)
+	must(t, "parse", err)
+	winfs.ShareMapped(w.Node, share)
+	w.away() // no server is asked
+	for path, want := range map[string]winfs.Kind{
+		`\nothing`: winfs.Absent, `\nothing\at\all`: winfs.Absent, `\file\x`: winfs.Absent, `\file`: winfs.File, `\dir`: winfs.Directory, `\mnt`: winfs.Mounted,
+		`\todir`: winfs.Linked, `\tofile`: winfs.Linked, `\tomnt`: winfs.Linked, `\todangling`: winfs.Linked, `\junction`: winfs.Linked,
+		`\dangling`: winfs.Broken, `\gone`: winfs.Broken,
+		`\toshare`: winfs.Linked, `\below`: winfs.Linked, `\through`: winfs.Linked, `\other`: winfs.Broken, `\throughother`: winfs.Broken,
+	} {
+		volume := map[string]string{`\mnt`: bare, `\gone`: `\\?\` + gone}[path]
+		if got, at, err := winfs.Look(t.Context(), w.Node, pods+path); got != want || at != volume || err != nil {
+			t.Errorf("Look(%q) = %d, %q, %v; want %d, %q", path, got, at, err, want, volume)
+		}
+	}
 }
 
 // An error of a place that is not allowed does not reveal what is there: a link leads to a

@@ -92,8 +92,15 @@ func (o *op) openRootNow(p winpath.Path, access, share uint32) (win32.Handle, er
 	if err := o.ctx.Err(); err != nil {
 		return 0, err
 	}
-	remote, guarded := p.Share()
-	guarded = guarded && len(o.dirs) > 0
+	remote, shared := p.Share()
+	if o.closed && p.IsUNC() {
+		mapped, err := o.isMapped(remote)
+		if err == nil {
+			err = &closedError{o.denied(p, "which is on a share"), mapped}
+		}
+		return 0, err
+	}
+	guarded := shared && len(o.dirs) > 0
 	unmapped := func() error {
 		return &unmappedError{o.denied(p, "which is on a share that is not mapped on this node")}
 	}

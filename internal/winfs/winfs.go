@@ -222,6 +222,7 @@ type op struct {
 	resolved  bool           // names and kubelet are valid
 	modified  bool           // the operation has changed something, so it must not be repeated
 	unmounted bool           // a mount point was removed; at most one is
+	closed    bool           // no share is opened
 	waiting   time.Duration  // the rest of maxWaiting
 	away      time.Duration  // the rest of maxAway
 	steps     int            // opens that resolved paths

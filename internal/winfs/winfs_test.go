@@ -285,6 +285,7 @@ func operations() []operation {
 		{"Exists", func(w *world, p string) error { _, err := winfs.Exists(ctx, w.Node, p); return err }, false},
 		{"Readlink", func(w *world, p string) error { _, _, err := winfs.Readlink(ctx, w.Node, p); return err }, false},
 		{"LinkTargetExists", func(w *world, p string) error { _, err := winfs.LinkTargetExists(ctx, w.Node, p); return err }, true},
+		{"Look", func(w *world, p string) error { _, _, err := winfs.Look(ctx, w.Node, p); return err }, true},
 		{"MkdirAll", func(w *world, p string) error { return winfs.MkdirAll(ctx, w.Node, p) }, true},
 		{"Remove", func(w *world, p string) error { return winfs.Remove(ctx, w.Node, p) }, false},
 		{"RemoveAll", func(w *world, p string) error { return winfs.RemoveAll(ctx, w.Node, p) }, false},
@@ -300,6 +301,7 @@ func operations() []operation {
 		}, false},
 		{"MountedVolume", func(w *world, p string) error { _, _, err := winfs.MountedVolume(ctx, w.Node, p); return err }, true},
 		{"VolumeOf", func(w *world, p string) error { _, err := winfs.VolumeOf(ctx, w.Node, p); return err }, true},
+		{"Holder", func(w *world, p string) error { _, _, err := winfs.Holder(ctx, w.Node, p); return err }, true},
 	}
 }
 
@@ -362,7 +364,7 @@ func testLinkAtEndIsRefused(t *testing.T, newWorld func(*testing.T) *world) {
 					plant(link)
 					err := op.do(w, link)
 					refused := errors.Is(err, hosterr.ErrPermissionDenied) || errors.Is(err, win32.ERROR_CANT_RESOLVE_FILENAME)
-					chain := name == "chain" && op.name == "LinkTargetExists" // its direct target is inside
+					chain := name == "chain" && (op.name == "LinkTargetExists" || op.name == "Look") // its direct target is inside
 					if op.follows && !refused && !chain {
 						t.Errorf("%s(%q) = %v, want ErrPermissionDenied", op.name, link, err)
 					}
@@ -682,7 +684,7 @@ func testSharesAreReadOnly(t *testing.T, windows behavior.Windows) {
 		}
 		err := op.do(w, pods+`\share\x`)
 		switch op.name {
-		case "Lstat", "ReadDir", "Exists", "Readlink", "LinkTargetExists", "Symlink to", "MountedVolume", "VolumeOf":
+		case "Lstat", "ReadDir", "Exists", "Readlink", "LinkTargetExists", "Look", "Symlink to", "MountedVolume", "VolumeOf", "Holder":
 			if errors.Is(err, hosterr.ErrPermissionDenied) || !touched {
 				t.Errorf("%s below a link to a share = %v, share opened %t; want an error of the share", op.name, err, touched)
 			}

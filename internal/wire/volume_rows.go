@@ -11,8 +11,21 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta2"
 	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta3"
 	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v2alpha1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v3alpha1"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
+
+// v3alpha1_FormatVolume serves v3alpha1.
+func v3alpha1_FormatVolume(ctx context.Context, to target[volume.Service], in *v3alpha1.FormatVolumeRequest) (*v3alpha1.FormatVolumeResponse, error) {
+	if _, err := ask(ctx, to, volume.Service.FormatVolume, &volume.FormatVolumeRequest{
+		VolumeID:            in.VolumeId,
+		Filesystem:          in.Filesystem,
+		AllocationUnitBytes: in.AllocationUnitBytes,
+	}); err != nil {
+		return nil, err
+	}
+	return &v3alpha1.FormatVolumeResponse{}, nil
+}
 
 // v2alpha1_FormatVolume serves v1alpha1, v1beta1, v1beta2, v1beta3, v1, v2alpha1.
 func v2alpha1_FormatVolume(ctx context.Context, to target[volume.Service], in *v2alpha1.FormatVolumeRequest) (*v2alpha1.FormatVolumeResponse, error) {
@@ -22,8 +35,8 @@ func v2alpha1_FormatVolume(ctx context.Context, to target[volume.Service], in *v
 	return &v2alpha1.FormatVolumeResponse{}, nil
 }
 
-// v2alpha1_GetClosestVolumeIDFromTargetPath serves v2alpha1.
-func v2alpha1_GetClosestVolumeIDFromTargetPath(ctx context.Context, to target[volume.Service], in *v2alpha1.GetClosestVolumeIDFromTargetPathRequest) (*v2alpha1.GetClosestVolumeIDFromTargetPathResponse, error) {
+// v3alpha1_GetClosestVolumeIDFromTargetPath serves v2alpha1, v3alpha1.
+func v3alpha1_GetClosestVolumeIDFromTargetPath(ctx context.Context, to target[volume.Service], in *v3alpha1.GetClosestVolumeIDFromTargetPathRequest) (*v3alpha1.GetClosestVolumeIDFromTargetPathResponse, error) {
 	out, err := ask(ctx, to, volume.Service.GetClosestVolumeIDFromTargetPath, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath})
 	if err != nil {
 		return nil, err
@@ -31,11 +44,11 @@ func v2alpha1_GetClosestVolumeIDFromTargetPath(ctx context.Context, to target[vo
 	if out == nil {
 		return nil, noAnswer("GetClosestVolumeIDFromTargetPath")
 	}
-	return &v2alpha1.GetClosestVolumeIDFromTargetPathResponse{VolumeId: out.VolumeID}, nil
+	return &v3alpha1.GetClosestVolumeIDFromTargetPathResponse{VolumeId: out.VolumeID}, nil
 }
 
-// v2alpha1_GetDiskNumberFromVolumeID serves v1beta3, v1, v2alpha1.
-func v2alpha1_GetDiskNumberFromVolumeID(ctx context.Context, to target[volume.Service], in *v2alpha1.GetDiskNumberFromVolumeIDRequest) (*v2alpha1.GetDiskNumberFromVolumeIDResponse, error) {
+// v3alpha1_GetDiskNumberFromVolumeID serves v1beta3, v1, v2alpha1, v3alpha1.
+func v3alpha1_GetDiskNumberFromVolumeID(ctx context.Context, to target[volume.Service], in *v3alpha1.GetDiskNumberFromVolumeIDRequest) (*v3alpha1.GetDiskNumberFromVolumeIDResponse, error) {
 	out, err := ask(ctx, to, volume.Service.GetDiskNumberFromVolumeID, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: in.VolumeId})
 	if err != nil {
 		return nil, err
@@ -43,11 +56,35 @@ func v2alpha1_GetDiskNumberFromVolumeID(ctx context.Context, to target[volume.Se
 	if out == nil {
 		return nil, noAnswer("GetDiskNumberFromVolumeID")
 	}
-	return &v2alpha1.GetDiskNumberFromVolumeIDResponse{DiskNumber: out.DiskNumber}, nil
+	return &v3alpha1.GetDiskNumberFromVolumeIDResponse{DiskNumber: out.DiskNumber}, nil
 }
 
-// v2alpha1_GetVolumeIDFromTargetPath serves v1beta3, v1, v2alpha1.
-func v2alpha1_GetVolumeIDFromTargetPath(ctx context.Context, to target[volume.Service], in *v2alpha1.GetVolumeIDFromTargetPathRequest) (*v2alpha1.GetVolumeIDFromTargetPathResponse, error) {
+// v3alpha1_GetPathKind serves v3alpha1.
+func v3alpha1_GetPathKind(ctx context.Context, to target[volume.Service], in *v3alpha1.GetPathKindRequest) (*v3alpha1.GetPathKindResponse, error) {
+	out, err := ask(ctx, to, volume.Service.GetPathKind, &volume.GetPathKindRequest{Path: in.Path})
+	if err != nil {
+		return nil, err
+	}
+	if out == nil {
+		return nil, noAnswer("GetPathKind")
+	}
+	return &v3alpha1.GetPathKindResponse{Kind: v3alpha1.PathKind(out.Kind), VolumeId: out.VolumeID}, nil
+}
+
+// v3alpha1_GetPathStats serves v3alpha1.
+func v3alpha1_GetPathStats(ctx context.Context, to target[volume.Service], in *v3alpha1.GetPathStatsRequest) (*v3alpha1.GetPathStatsResponse, error) {
+	out, err := ask(ctx, to, volume.Service.GetPathStats, &volume.GetPathStatsRequest{Path: in.Path})
+	if err != nil {
+		return nil, err
+	}
+	if out == nil {
+		return nil, noAnswer("GetPathStats")
+	}
+	return &v3alpha1.GetPathStatsResponse{TotalBytes: out.TotalBytes, UsedBytes: out.UsedBytes}, nil
+}
+
+// v3alpha1_GetVolumeIDFromTargetPath serves v1beta3, v1, v2alpha1, v3alpha1.
+func v3alpha1_GetVolumeIDFromTargetPath(ctx context.Context, to target[volume.Service], in *v3alpha1.GetVolumeIDFromTargetPathRequest) (*v3alpha1.GetVolumeIDFromTargetPathResponse, error) {
 	out, err := ask(ctx, to, volume.Service.GetVolumeIDFromTargetPath, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath})
 	if err != nil {
 		return nil, err
@@ -55,11 +92,11 @@ func v2alpha1_GetVolumeIDFromTargetPath(ctx context.Context, to target[volume.Se
 	if out == nil {
 		return nil, noAnswer("GetVolumeIDFromTargetPath")
 	}
-	return &v2alpha1.GetVolumeIDFromTargetPathResponse{VolumeId: out.VolumeID}, nil
+	return &v3alpha1.GetVolumeIDFromTargetPathResponse{VolumeId: out.VolumeID}, nil
 }
 
-// v2alpha1_GetVolumeStats serves v1beta3, v1, v2alpha1.
-func v2alpha1_GetVolumeStats(ctx context.Context, to target[volume.Service], in *v2alpha1.GetVolumeStatsRequest) (*v2alpha1.GetVolumeStatsResponse, error) {
+// v3alpha1_GetVolumeStats serves v1beta3, v1, v2alpha1, v3alpha1.
+func v3alpha1_GetVolumeStats(ctx context.Context, to target[volume.Service], in *v3alpha1.GetVolumeStatsRequest) (*v3alpha1.GetVolumeStatsResponse, error) {
 	out, err := ask(ctx, to, volume.Service.GetVolumeStats, &volume.GetVolumeStatsRequest{VolumeID: in.VolumeId})
 	if err != nil {
 		return nil, err
@@ -67,11 +104,11 @@ func v2alpha1_GetVolumeStats(ctx context.Context, to target[volume.Service], in 
 	if out == nil {
 		return nil, noAnswer("GetVolumeStats")
 	}
-	return &v2alpha1.GetVolumeStatsResponse{TotalBytes: out.TotalBytes, UsedBytes: out.UsedBytes}, nil
+	return &v3alpha1.GetVolumeStatsResponse{TotalBytes: out.TotalBytes, UsedBytes: out.UsedBytes}, nil
 }
 
-// v2alpha1_IsVolumeFormatted serves v1alpha1, v1beta1, v1beta2, v1beta3, v1, v2alpha1.
-func v2alpha1_IsVolumeFormatted(ctx context.Context, to target[volume.Service], in *v2alpha1.IsVolumeFormattedRequest) (*v2alpha1.IsVolumeFormattedResponse, error) {
+// v3alpha1_IsVolumeFormatted serves v1alpha1, v1beta1, v1beta2, v1beta3, v1, v2alpha1, v3alpha1.
+func v3alpha1_IsVolumeFormatted(ctx context.Context, to target[volume.Service], in *v3alpha1.IsVolumeFormattedRequest) (*v3alpha1.IsVolumeFormattedResponse, error) {
 	out, err := ask(ctx, to, volume.Service.IsVolumeFormatted, &volume.IsVolumeFormattedRequest{VolumeID: in.VolumeId})
 	if err != nil {
 		return nil, err
@@ -79,11 +116,11 @@ func v2alpha1_IsVolumeFormatted(ctx context.Context, to target[volume.Service], 
 	if out == nil {
 		return nil, noAnswer("IsVolumeFormatted")
 	}
-	return &v2alpha1.IsVolumeFormattedResponse{Formatted: out.Formatted}, nil
+	return &v3alpha1.IsVolumeFormattedResponse{Formatted: out.Formatted}, nil
 }
 
-// v2alpha1_ListVolumesOnDisk serves v1beta3, v1, v2alpha1.
-func v2alpha1_ListVolumesOnDisk(ctx context.Context, to target[volume.Service], in *v2alpha1.ListVolumesOnDiskRequest) (*v2alpha1.ListVolumesOnDiskResponse, error) {
+// v3alpha1_ListVolumesOnDisk serves v1beta3, v1, v2alpha1, v3alpha1.
+func v3alpha1_ListVolumesOnDisk(ctx context.Context, to target[volume.Service], in *v3alpha1.ListVolumesOnDiskRequest) (*v3alpha1.ListVolumesOnDiskResponse, error) {
 	out, err := ask(ctx, to, volume.Service.ListVolumesOnDisk, &volume.ListVolumesOnDiskRequest{DiskNumber: in.DiskNumber, PartitionNumber: in.PartitionNumber})
 	if err != nil {
 		return nil, err
@@ -91,31 +128,42 @@ func v2alpha1_ListVolumesOnDisk(ctx context.Context, to target[volume.Service], 
 	if out == nil {
 		return nil, noAnswer("ListVolumesOnDisk")
 	}
-	return &v2alpha1.ListVolumesOnDiskResponse{VolumeIds: out.VolumeIDs}, nil
+	return &v3alpha1.ListVolumesOnDiskResponse{VolumeIds: out.VolumeIDs}, nil
 }
 
-// v2alpha1_ResizeVolume serves v1alpha1, v1beta1, v1beta2, v1beta3, v1, v2alpha1.
-func v2alpha1_ResizeVolume(ctx context.Context, to target[volume.Service], in *v2alpha1.ResizeVolumeRequest) (*v2alpha1.ResizeVolumeResponse, error) {
+// v3alpha1_ResizeVolume serves v1alpha1, v1beta1, v1beta2, v1beta3, v1, v2alpha1, v3alpha1.
+func v3alpha1_ResizeVolume(ctx context.Context, to target[volume.Service], in *v3alpha1.ResizeVolumeRequest) (*v3alpha1.ResizeVolumeResponse, error) {
 	if _, err := ask(ctx, to, volume.Service.ResizeVolume, &volume.ResizeVolumeRequest{VolumeID: in.VolumeId, SizeBytes: in.SizeBytes}); err != nil {
 		return nil, err
 	}
-	return &v2alpha1.ResizeVolumeResponse{}, nil
+	return &v3alpha1.ResizeVolumeResponse{}, nil
 }
 
-// v2alpha1_UnmountVolume serves v1beta3, v1, v2alpha1.
-func v2alpha1_UnmountVolume(ctx context.Context, to target[volume.Service], in *v2alpha1.UnmountVolumeRequest) (*v2alpha1.UnmountVolumeResponse, error) {
+// v3alpha1_UnmountVolume serves v1beta3, v1, v2alpha1, v3alpha1.
+func v3alpha1_UnmountVolume(ctx context.Context, to target[volume.Service], in *v3alpha1.UnmountVolumeRequest) (*v3alpha1.UnmountVolumeResponse, error) {
 	if _, err := ask(ctx, to, volume.Service.UnmountVolume, &volume.UnmountVolumeRequest{VolumeID: in.VolumeId, TargetPath: in.TargetPath}); err != nil {
 		return nil, err
 	}
-	return &v2alpha1.UnmountVolumeResponse{}, nil
+	return &v3alpha1.UnmountVolumeResponse{}, nil
 }
 
-// v2alpha1_WriteVolumeCache serves v1beta2, v1beta3, v1, v2alpha1.
-func v2alpha1_WriteVolumeCache(ctx context.Context, to target[volume.Service], in *v2alpha1.WriteVolumeCacheRequest) (*v2alpha1.WriteVolumeCacheResponse, error) {
+// v3alpha1_WriteVolumeCache serves v1beta2, v1beta3, v1, v2alpha1, v3alpha1.
+func v3alpha1_WriteVolumeCache(ctx context.Context, to target[volume.Service], in *v3alpha1.WriteVolumeCacheRequest) (*v3alpha1.WriteVolumeCacheResponse, error) {
 	if _, err := ask(ctx, to, volume.Service.WriteVolumeCache, &volume.WriteVolumeCacheRequest{VolumeID: in.VolumeId}); err != nil {
 		return nil, err
 	}
-	return &v2alpha1.WriteVolumeCacheResponse{}, nil
+	return &v3alpha1.WriteVolumeCacheResponse{}, nil
+}
+
+// An enum has the same numbers on both sides: each index must be 0.
+var _ = [...]struct{}{
+	[1]struct{}{}[int32(v3alpha1.PathKind_ABSENT)-int32(volume.PATH_KIND_ABSENT)],
+	[1]struct{}{}[int32(v3alpha1.PathKind_BROKEN)-int32(volume.PATH_KIND_BROKEN)],
+	[1]struct{}{}[int32(v3alpha1.PathKind_DIRECTORY)-int32(volume.PATH_KIND_DIRECTORY)],
+	[1]struct{}{}[int32(v3alpha1.PathKind_FILE)-int32(volume.PATH_KIND_FILE)],
+	[1]struct{}{}[int32(v3alpha1.PathKind_LINK)-int32(volume.PATH_KIND_LINK)],
+	[1]struct{}{}[int32(v3alpha1.PathKind_UNKNOWN)-int32(volume.PATH_KIND_UNKNOWN)],
+	[1]struct{}{}[int32(v3alpha1.PathKind_VOLUME)-int32(volume.PATH_KIND_VOLUME)],
 }
 
 // Volume returns the versions of the volume API, oldest first. They call impl after check.
@@ -127,22 +175,26 @@ func Volume(impl volume.Service, check Check) []Service {
 		{"v1beta3", v1beta3.File_github_com_kubernetes_csi_csi_proxy_client_api_volume_v1beta3_api_proto},
 		{"v1", v1.File_github_com_kubernetes_csi_csi_proxy_client_api_volume_v1_api_proto},
 		{"v2alpha1", v2alpha1.File_github_com_kubernetes_csi_csi_proxy_client_api_volume_v2alpha1_api_proto},
+		{"v3alpha1", v3alpha1.File_github_com_kubernetes_csi_csi_proxy_client_api_volume_v3alpha1_api_proto},
 	}, []row[volume.Service]{
 		unary("DismountVolume", v1beta2_DismountVolume, "v1alpha1", "v1beta1", "v1beta2"),
+		unary("FormatVolume", v3alpha1_FormatVolume, "v3alpha1"),
 		unary("FormatVolume", v2alpha1_FormatVolume, "v1alpha1", "v1beta1", "v1beta2", "v1beta3", "v1", "v2alpha1"),
-		unary("GetClosestVolumeIDFromTargetPath", v2alpha1_GetClosestVolumeIDFromTargetPath, "v2alpha1"),
-		unary("GetDiskNumberFromVolumeID", v2alpha1_GetDiskNumberFromVolumeID, "v1beta3", "v1", "v2alpha1"),
+		unary("GetClosestVolumeIDFromTargetPath", v3alpha1_GetClosestVolumeIDFromTargetPath, "v2alpha1", "v3alpha1"),
+		unary("GetDiskNumberFromVolumeID", v3alpha1_GetDiskNumberFromVolumeID, "v1beta3", "v1", "v2alpha1", "v3alpha1"),
+		unary("GetPathKind", v3alpha1_GetPathKind, "v3alpha1"),
+		unary("GetPathStats", v3alpha1_GetPathStats, "v3alpha1"),
 		unary("GetVolumeDiskNumber", v1beta2_GetVolumeDiskNumber, "v1beta1", "v1beta2"),
 		unary("GetVolumeIDFromMount", v1beta2_GetVolumeIDFromMount, "v1beta1", "v1beta2"),
-		unary("GetVolumeIDFromTargetPath", v2alpha1_GetVolumeIDFromTargetPath, "v1beta3", "v1", "v2alpha1"),
-		unary("GetVolumeStats", v2alpha1_GetVolumeStats, "v1beta3", "v1", "v2alpha1"),
-		unary("IsVolumeFormatted", v2alpha1_IsVolumeFormatted, "v1alpha1", "v1beta1", "v1beta2", "v1beta3", "v1", "v2alpha1"),
-		unary("ListVolumesOnDisk", v2alpha1_ListVolumesOnDisk, "v1beta3", "v1", "v2alpha1"),
+		unary("GetVolumeIDFromTargetPath", v3alpha1_GetVolumeIDFromTargetPath, "v1beta3", "v1", "v2alpha1", "v3alpha1"),
+		unary("GetVolumeStats", v3alpha1_GetVolumeStats, "v1beta3", "v1", "v2alpha1", "v3alpha1"),
+		unary("IsVolumeFormatted", v3alpha1_IsVolumeFormatted, "v1alpha1", "v1beta1", "v1beta2", "v1beta3", "v1", "v2alpha1", "v3alpha1"),
+		unary("ListVolumesOnDisk", v3alpha1_ListVolumesOnDisk, "v1beta3", "v1", "v2alpha1", "v3alpha1"),
 		unary("ListVolumesOnDisk", v1beta2_ListVolumesOnDisk, "v1alpha1", "v1beta1", "v1beta2"),
-		unary("MountVolume", v2alpha1_MountVolume, "v1alpha1", "v1beta1", "v1beta2", "v1beta3", "v1", "v2alpha1"),
-		unary("ResizeVolume", v2alpha1_ResizeVolume, "v1alpha1", "v1beta1", "v1beta2", "v1beta3", "v1", "v2alpha1"),
-		unary("UnmountVolume", v2alpha1_UnmountVolume, "v1beta3", "v1", "v2alpha1"),
+		unary("MountVolume", v2alpha1_MountVolume, "v1alpha1", "v1beta1", "v1beta2", "v1beta3", "v1", "v2alpha1", "v3alpha1"),
+		unary("ResizeVolume", v3alpha1_ResizeVolume, "v1alpha1", "v1beta1", "v1beta2", "v1beta3", "v1", "v2alpha1", "v3alpha1"),
+		unary("UnmountVolume", v3alpha1_UnmountVolume, "v1beta3", "v1", "v2alpha1", "v3alpha1"),
 		unary("VolumeStats", v1beta2_VolumeStats, "v1beta1", "v1beta2"),
-		unary("WriteVolumeCache", v2alpha1_WriteVolumeCache, "v1beta2", "v1beta3", "v1", "v2alpha1"),
+		unary("WriteVolumeCache", v3alpha1_WriteVolumeCache, "v1beta2", "v1beta3", "v1", "v2alpha1", "v3alpha1"),
 	})
 }

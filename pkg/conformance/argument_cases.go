@@ -32,6 +32,8 @@ func (e *env) calls(number uint32, id, dir, other string) []result {
 	_, diskOf := e.diskOf(id)
 	_, mounted := e.mountedAt(dir)
 	_, closest := e.closest(dir)
+	_, kind := e.kindOf(dir)
+	_, _, space := e.spaceAt(dir)
 	_, exists := e.exists(dir)
 	_, isLink := e.isLink(dir)
 	_, list := e.n.Volume.ListVolumesOnDisk(e.ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: number})
@@ -39,7 +41,7 @@ func (e *env) calls(number uint32, id, dir, other string) []result {
 		{"GetDiskState", state}, {"GetDiskStats", size}, {"ListDiskIDs", ids}, {"ListDiskLocations", locations},
 		{"PartitionDisk", e.partition(number)}, {"SetDiskState", e.setOnline(number, false)}, {"Rescan", e.rescan()},
 		{"IsVolumeFormatted", formatted}, {"GetVolumeStats", stats}, {"GetDiskNumberFromVolumeID", diskOf}, {"ListVolumesOnDisk", list},
-		{"GetVolumeIDFromTargetPath", mounted}, {"GetClosestVolumeIDFromTargetPath", closest},
+		{"GetVolumeIDFromTargetPath", mounted}, {"GetClosestVolumeIDFromTargetPath", closest}, {"GetPathKind", kind}, {"GetPathStats", space},
 		{"FormatVolume", e.format(id)}, {"ResizeVolume", e.resize(id, 0)}, {"WriteVolumeCache", e.flush(id)},
 		{"MountVolume", e.mount(id, dir)}, {"UnmountVolume", e.unmount(id, dir)},
 		{"PathExists", exists}, {"IsSymlink", isLink}, {"Mkdir", e.mkdir(dir + `\new`)}, {"Rmdir", e.rmdir(other, true)},
@@ -152,13 +154,16 @@ func argumentCases() []testCase {
 				_, diskOf := e.diskOf(text)
 				_, mounted := e.mountedAt(text)
 				_, closest := e.closest(text)
+				_, kind := e.kindOf(text)
+				_, _, space := e.spaceAt(text)
 				_, exists := e.exists(text)
 				_, isLink := e.isLink(text)
 				calls := []result{
 					{"IsVolumeFormatted", formatted}, {"GetVolumeStats", stats}, {"GetDiskNumberFromVolumeID", diskOf}, {"FormatVolume", e.format(text)},
 					{"ResizeVolume", e.resize(text, 1)}, {"WriteVolumeCache", e.flush(text)},
 					{"MountVolume", e.mount(text, e.n.Dir)}, {"MountVolume on the text", e.mount(id, text)}, {"UnmountVolume", e.unmount(text, e.n.Dir)},
-					{"GetVolumeIDFromTargetPath", mounted}, {"GetClosestVolumeIDFromTargetPath", closest},
+					{"GetVolumeIDFromTargetPath", mounted}, {"GetClosestVolumeIDFromTargetPath", closest}, {"GetPathKind", kind}, {"GetPathStats", space},
+					{"FormatVolume with the file system", e.formatAs(id, text, 0)},
 					{"PathExists", exists}, {"IsSymlink", isLink}, {"Mkdir", e.mkdir(text)},
 					{"RmdirContents", e.empty(text)}, {"CreateSymlink at the text", e.link(e.n.Dir, text)}, {"CreateSymlink to the text", e.link(text, e.path("link"))},
 				}
@@ -168,7 +173,7 @@ func argumentCases() []testCase {
 					}
 					// These only look and may succeed: in process, paths are
 					// accepted that the daemon refuses.
-					if c.err == nil && slices.Contains([]string{"PathExists", "GetClosestVolumeIDFromTargetPath"}, c.method) {
+					if c.err == nil && slices.Contains([]string{"PathExists", "GetPathKind", "GetPathStats", "GetClosestVolumeIDFromTargetPath"}, c.method) {
 						continue
 					}
 					if !slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(c.err, kind) }) {

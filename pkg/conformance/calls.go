@@ -166,6 +166,13 @@ func (e *env) format(id string) error {
 	return checkResponse(e, "FormatVolume", out, err)
 }
 
+// formatAs formats a volume with a file system and an allocation unit.
+func (e *env) formatAs(id, filesystem string, unit uint32) error {
+	e.Helper()
+	out, err := e.n.Volume.FormatVolume(e.ctx, &volume.FormatVolumeRequest{VolumeID: id, Filesystem: filesystem, AllocationUnitBytes: unit})
+	return checkResponse(e, AllocationUnit, out, err)
+}
+
 func (e *env) mount(id, path string) error {
 	e.Helper()
 	out, err := e.n.Volume.MountVolume(e.ctx, &volume.MountVolumeRequest{VolumeID: id, TargetPath: path})
@@ -257,6 +264,34 @@ func (e *env) wantClosest(path, id string) {
 	e.Helper()
 	if got, err := e.closest(path); err != nil || !strings.EqualFold(got, id) {
 		e.Errorf("the volume of %s: %q, %v, want %q", path, got, err, id)
+	}
+}
+
+// spaceAt returns the size and the used bytes of what holds a path.
+func (e *env) spaceAt(path string) (total, used int64, err error) {
+	e.Helper()
+	out, err := e.n.Volume.GetPathStats(e.ctx, &volume.GetPathStatsRequest{Path: path})
+	if checkResponse(e, "GetPathStats", out, err) != nil || out == nil {
+		return 0, 0, err
+	}
+	return out.TotalBytes, out.UsedBytes, nil
+}
+
+func (e *env) kindOf(path string) (volume.GetPathKindResponse, error) {
+	e.Helper()
+	out, err := e.n.Volume.GetPathKind(e.ctx, &volume.GetPathKindRequest{Path: path})
+	if checkResponse(e, "GetPathKind", out, err) != nil || out == nil {
+		return volume.GetPathKindResponse{}, err
+	}
+	return *out, nil
+}
+
+// wantKind checks what is at a path. id is the volume of a mount point.
+func (e *env) wantKind(path string, want volume.PathKind, id string) {
+	e.Helper()
+	got, err := e.kindOf(path)
+	if err != nil || got.Kind != want || !strings.EqualFold(got.VolumeID, id) {
+		e.Errorf("at %s is %+v, %v, want %d %q", path, got, err, want, id)
 	}
 }
 

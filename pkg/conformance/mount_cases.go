@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
 // names returns file names that are easy to handle incorrectly.
@@ -66,6 +67,57 @@ func mountCases() []testCase {
 			if err != nil && !goesOn.MatchString(err.Error()) {
 				e.Errorf("a missing path: %v, want a match of %v", err, goesOn)
 			}
+		}},
+		{name: "what is at a path", run: func(e *env) {
+			number, id := e.data(gib)
+			dir, file, link, gone := e.dir("m"), e.path("file"), e.path("link"), e.path("gone")
+			e.file(file)
+			for path, want := range map[string]volume.PathKind{
+				e.path("none"): volume.PATH_KIND_ABSENT, e.path("none", "x"): volume.PATH_KIND_ABSENT, file + `\x`: volume.PATH_KIND_ABSENT,
+				file: volume.PATH_KIND_FILE, dir: volume.PATH_KIND_DIRECTORY,
+			} {
+				e.wantKind(path, want, "")
+			}
+			e.ok(e.mount(id, dir))
+			e.ok(e.link(dir, link))
+			e.ok(e.link(e.dir("d"), gone))
+			e.wantKind(dir, volume.PATH_KIND_VOLUME, id)
+			e.wantKind(link, volume.PATH_KIND_LINK, "")
+			e.wantKind(gone, volume.PATH_KIND_LINK, "")
+			e.ok(e.rmdir(e.path("d"), false))
+			e.wantKind(gone, volume.PATH_KIND_BROKEN, "")
+
+			back := e.detach(number)
+			e.wantKind(dir, volume.PATH_KIND_BROKEN, id)
+			e.wantKind(link, volume.PATH_KIND_LINK, "") // its target is a mount point
+			back()
+			e.wantKind(dir, volume.PATH_KIND_VOLUME, id)
+		}},
+		{name: "mount point of a volume without a file system is that of a volume", run: func(e *env) {
+			_, id := e.fresh(gib)
+			dir := e.dir("m")
+			e.ok(e.mount(id, dir))
+			e.wantKind(dir, volume.PATH_KIND_VOLUME, id)
+		}},
+		{name: "space at a path is that of the volume there", run: func(e *env) {
+			_, id := e.data(gib)
+			dir, link := e.dir("m"), e.path("link")
+			e.ok(e.mount(id, dir))
+			e.ok(e.link(dir, link))
+			e.ok(e.mkdir(dir + `\inside`))
+			e.file(dir + `\file`)
+			want, used, err := e.stats(id)
+			e.ok(err)
+			for _, path := range []string{dir, link, dir + `\inside`, link + `\inside`, dir + `\file`} {
+				if got, taken, err := e.spaceAt(path); err != nil || got != want || taken != used {
+					e.Errorf("space at %s: %d, %d, %v, want %d, %d", path, got, taken, err, want, used)
+				}
+			}
+			if total, _, err := e.spaceAt(e.n.Dir); err != nil || total == want {
+				e.Errorf("space at a plain directory: %d, %v, want that of the system volume", total, err)
+			}
+			_, _, err = e.spaceAt(e.path("none"))
+			e.want("GetPathStats of a missing path", err, hosterr.ErrNotFound)
 		}},
 		{name: "volume is mounted at two paths", run: func(e *env) {
 			_, id := e.data(gib)
@@ -272,9 +324,12 @@ func mountCases() []testCase {
 			for _, path := range []string{`C:\m`, `C:\Windows`, `C:\`, `D:\m`, e.n.Dir + `-evil`} {
 				_, mounted := e.mountedAt(path)
 				_, closest := e.closest(path)
+				_, kind := e.kindOf(path)
+				_, _, space := e.spaceAt(path)
 				for what, err := range map[string]error{
 					"MountVolume": e.mount(id, path), "UnmountVolume": e.unmount(id, path),
 					"GetVolumeIDFromTargetPath": mounted, "GetClosestVolumeIDFromTargetPath": closest,
+					"GetPathKind": kind, "GetPathStats": space,
 				} {
 					if path != e.n.Dir+`-evil` { // may still be in the working directory that contains Dir
 						e.want(what+" "+path, err, hosterr.ErrPermissionDenied, "path: "+path+" is not within the working directories: [")

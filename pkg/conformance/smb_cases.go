@@ -8,6 +8,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
 // The server that the cases use, and passwords that no error may contain.
@@ -138,6 +139,22 @@ func smbCases() []testCase {
 			for range 2 {
 				e.ok(e.unmapShare(data))
 				e.wantMappings()
+			}
+		}},
+		{name: "what is at the link of a share needs no server, and its space is the share's", run: func(e *env) {
+			e.nas()
+			v := e.stage("v1")
+			e.ok(e.mapShare(data, v, "ann", annsOne))
+			e.wantKind(v, volume.PATH_KIND_LINK, "")
+			for _, path := range []string{v, v + `\inside`, v + `\inside\inside`} {
+				if total, used, err := e.spaceAt(path); err != nil || total == 0 || used < 0 || used > total {
+					e.Errorf("space at %s: %d of %d, %v", path, used, total, err)
+				}
+			}
+			e.down(true)
+			e.wantKind(v, volume.PATH_KIND_LINK, "")
+			if _, _, err := e.spaceAt(v); err == nil {
+				e.Error("GetPathStats succeeded although the server is down")
 			}
 		}},
 		{name: "share is mapped without a link", run: func(e *env) {

@@ -206,6 +206,48 @@ func formatCases() []testCase {
 				e.Errorf("formatted %d times, want once", formats())
 			}
 		}},
+		{name: "volume gets the allocation units that are asked for", run: func(e *env) {
+			for _, unit := range []uint32{512, 64 << 10, 2 << 20} {
+				_, id := e.fresh(gib)
+				for range 2 { // as after a lost response
+					e.ok(e.formatAs(id, "ntfs", unit))
+				}
+				dir := e.dir(fmt.Sprint("m", unit))
+				e.ok(e.mount(id, dir))
+				_, before, err := e.stats(id)
+				e.ok(err)
+				e.file(dir + `\file`)
+				if _, used, err := e.stats(id); err != nil || used%int64(unit) != 0 || used < before {
+					e.Errorf("used of units of %d: %d, %v, want a multiple, at least %d", unit, used, err, before)
+				}
+				e.want("FormatVolume with other units", e.formatAs(id, "", 4096), hosterr.ErrFailedPrecondition)
+			}
+			_, id := e.fresh(gib)
+			e.ok(e.formatAs(id, "NTFS", 64<<10))
+			e.want("FormatVolume with other units", e.formatAs(id, "", 4096), hosterr.ErrFailedPrecondition, "allocation units of 65536 bytes, not 4096")
+			e.ok(e.format(id)) // any will do
+		}},
+		{name: "file system and allocation units that NTFS cannot have are refused", run: func(e *env) {
+			_, id := e.fresh(gib)
+			for _, fs := range []string{"refs", "ReFS", "FAT32", "exfat", "xfs", " ntfs", "ntfs\x00", "🙂"} {
+				e.want("FormatVolume with "+fs, e.formatAs(id, fs, 0), hosterr.ErrInvalid, "makes ntfs only")
+			}
+			for _, unit := range []uint32{1, 511, 513, 4095, 3 << 10, 4 << 20, math.MaxUint32} {
+				e.want(fmt.Sprint("FormatVolume with units of ", unit), e.formatAs(id, "", unit), hosterr.ErrInvalid, "want a power of 2 from 512 to 2097152")
+			}
+			e.wantFormatted(id, false)
+			number := e.attach(Disk{Size: gib, SectorSize: 4096})
+			e.ok(e.partition(number))
+			id = e.volume(number)
+			e.want("FormatVolume with units below a sector", e.formatAs(id, "", 2048), hosterr.ErrInvalid, "want at least 4096")
+			e.wantFormatted(id, false)
+			number = e.attach(Disk{Size: 3 << 40})
+			e.ok(e.partition(number))
+			id = e.volume(number)
+			e.want("FormatVolume with too many units", e.formatAs(id, "", 512), hosterr.ErrInvalid, "want at least 1024")
+			e.wantFormatted(id, false)
+			e.ok(e.formatAs(id, "", 1024))
+		}},
 		{name: "volume with content is kept", run: func(e *env) {
 			_, id := e.data(gib)
 			dir := e.dir("m")

@@ -11,6 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta2"
 	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta3"
 	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v2alpha1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v3alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
@@ -27,6 +28,7 @@ var _ volume.Service = (*Volume)(nil)
 // [Error]. ctx applies to connecting only.
 func NewVolume(ctx context.Context, opts ...Option) (*Volume, error) {
 	p, err := connect(ctx, "volume", []spoken{
+		{"v3alpha1", &v3alpha1.Volume_ServiceDesc},
 		{"v2alpha1", &v2alpha1.Volume_ServiceDesc},
 		{"v1", &v1.Volume_ServiceDesc},
 		{"v1beta3", &v1beta3.Volume_ServiceDesc},
@@ -56,7 +58,19 @@ func (c *Volume) FormatVolume(ctx context.Context, in *volume.FormatVolumeReques
 	if in == nil {
 		return nil, noRequest("FormatVolume")
 	}
-	return v2alpha1_FormatVolume(ctx, c.pipe, in)
+	switch c.pipe.version {
+	case "v3alpha1":
+		return v3alpha1_FormatVolume(ctx, c.pipe, in)
+	case "v2alpha1", "v1", "v1beta3", "v1beta2", "v1beta1", "v1alpha1":
+		if in.Filesystem != "" {
+			return nil, c.pipe.lacksField("FormatVolume", "Filesystem")
+		}
+		if in.AllocationUnitBytes != 0 {
+			return nil, c.pipe.lacksField("FormatVolume", "AllocationUnitBytes")
+		}
+		return v2alpha1_FormatVolume(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("FormatVolume")
 }
 
 // GetClosestVolumeIDFromTargetPath implements [volume.Service].
@@ -65,8 +79,8 @@ func (c *Volume) GetClosestVolumeIDFromTargetPath(ctx context.Context, in *volum
 		return nil, noRequest("GetClosestVolumeIDFromTargetPath")
 	}
 	switch c.pipe.version {
-	case "v2alpha1":
-		return v2alpha1_GetClosestVolumeIDFromTargetPath(ctx, c.pipe, in)
+	case "v3alpha1", "v2alpha1":
+		return v3alpha1_GetClosestVolumeIDFromTargetPath(ctx, c.pipe, in)
 	}
 	return nil, c.pipe.lacks("GetClosestVolumeIDFromTargetPath")
 }
@@ -77,8 +91,8 @@ func (c *Volume) GetDiskNumberFromVolumeID(ctx context.Context, in *volume.GetDi
 		return nil, noRequest("GetDiskNumberFromVolumeID")
 	}
 	switch c.pipe.version {
-	case "v2alpha1", "v1", "v1beta3":
-		return v2alpha1_GetDiskNumberFromVolumeID(ctx, c.pipe, in)
+	case "v3alpha1", "v2alpha1", "v1", "v1beta3":
+		return v3alpha1_GetDiskNumberFromVolumeID(ctx, c.pipe, in)
 	case "v1beta2", "v1beta1":
 		return v1beta2_GetDiskNumberFromVolumeID(ctx, c.pipe, in)
 	}
@@ -91,8 +105,8 @@ func (c *Volume) GetVolumeIDFromTargetPath(ctx context.Context, in *volume.GetVo
 		return nil, noRequest("GetVolumeIDFromTargetPath")
 	}
 	switch c.pipe.version {
-	case "v2alpha1", "v1", "v1beta3":
-		return v2alpha1_GetVolumeIDFromTargetPath(ctx, c.pipe, in)
+	case "v3alpha1", "v2alpha1", "v1", "v1beta3":
+		return v3alpha1_GetVolumeIDFromTargetPath(ctx, c.pipe, in)
 	case "v1beta2", "v1beta1":
 		return v1beta2_GetVolumeIDFromTargetPath(ctx, c.pipe, in)
 	}
@@ -105,8 +119,8 @@ func (c *Volume) GetVolumeStats(ctx context.Context, in *volume.GetVolumeStatsRe
 		return nil, noRequest("GetVolumeStats")
 	}
 	switch c.pipe.version {
-	case "v2alpha1", "v1", "v1beta3":
-		return v2alpha1_GetVolumeStats(ctx, c.pipe, in)
+	case "v3alpha1", "v2alpha1", "v1", "v1beta3":
+		return v3alpha1_GetVolumeStats(ctx, c.pipe, in)
 	case "v1beta2", "v1beta1":
 		return v1beta2_GetVolumeStats(ctx, c.pipe, in)
 	}
@@ -118,7 +132,7 @@ func (c *Volume) IsVolumeFormatted(ctx context.Context, in *volume.IsVolumeForma
 	if in == nil {
 		return nil, noRequest("IsVolumeFormatted")
 	}
-	return v2alpha1_IsVolumeFormatted(ctx, c.pipe, in)
+	return v3alpha1_IsVolumeFormatted(ctx, c.pipe, in)
 }
 
 // ListVolumesOnDisk implements [volume.Service].
@@ -127,8 +141,8 @@ func (c *Volume) ListVolumesOnDisk(ctx context.Context, in *volume.ListVolumesOn
 		return nil, noRequest("ListVolumesOnDisk")
 	}
 	switch c.pipe.version {
-	case "v2alpha1", "v1", "v1beta3":
-		return v2alpha1_ListVolumesOnDisk(ctx, c.pipe, in)
+	case "v3alpha1", "v2alpha1", "v1", "v1beta3":
+		return v3alpha1_ListVolumesOnDisk(ctx, c.pipe, in)
 	case "v1beta2", "v1beta1", "v1alpha1":
 		if in.PartitionNumber != 0 {
 			return nil, c.pipe.lacksField("ListVolumesOnDisk", "PartitionNumber")
@@ -143,7 +157,7 @@ func (c *Volume) MountVolume(ctx context.Context, in *volume.MountVolumeRequest)
 	if in == nil {
 		return nil, noRequest("MountVolume")
 	}
-	return v2alpha1_MountVolume(ctx, c.pipe, in)
+	return v3alpha1_MountVolume(ctx, c.pipe, in)
 }
 
 // ResizeVolume implements [volume.Service].
@@ -151,7 +165,7 @@ func (c *Volume) ResizeVolume(ctx context.Context, in *volume.ResizeVolumeReques
 	if in == nil {
 		return nil, noRequest("ResizeVolume")
 	}
-	return v2alpha1_ResizeVolume(ctx, c.pipe, in)
+	return v3alpha1_ResizeVolume(ctx, c.pipe, in)
 }
 
 // UnmountVolume implements [volume.Service].
@@ -160,8 +174,8 @@ func (c *Volume) UnmountVolume(ctx context.Context, in *volume.UnmountVolumeRequ
 		return nil, noRequest("UnmountVolume")
 	}
 	switch c.pipe.version {
-	case "v2alpha1", "v1", "v1beta3":
-		return v2alpha1_UnmountVolume(ctx, c.pipe, in)
+	case "v3alpha1", "v2alpha1", "v1", "v1beta3":
+		return v3alpha1_UnmountVolume(ctx, c.pipe, in)
 	case "v1beta2", "v1beta1", "v1alpha1":
 		return v1beta2_UnmountVolume(ctx, c.pipe, in)
 	}
@@ -174,10 +188,47 @@ func (c *Volume) WriteVolumeCache(ctx context.Context, in *volume.WriteVolumeCac
 		return nil, noRequest("WriteVolumeCache")
 	}
 	switch c.pipe.version {
-	case "v2alpha1", "v1", "v1beta3", "v1beta2":
-		return v2alpha1_WriteVolumeCache(ctx, c.pipe, in)
+	case "v3alpha1", "v2alpha1", "v1", "v1beta3", "v1beta2":
+		return v3alpha1_WriteVolumeCache(ctx, c.pipe, in)
 	}
 	return nil, c.pipe.lacks("WriteVolumeCache")
+}
+
+// GetPathKind implements [volume.Service].
+func (c *Volume) GetPathKind(ctx context.Context, in *volume.GetPathKindRequest) (*volume.GetPathKindResponse, error) {
+	if in == nil {
+		return nil, noRequest("GetPathKind")
+	}
+	switch c.pipe.version {
+	case "v3alpha1":
+		return v3alpha1_GetPathKind(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("GetPathKind")
+}
+
+// GetPathStats implements [volume.Service].
+func (c *Volume) GetPathStats(ctx context.Context, in *volume.GetPathStatsRequest) (*volume.GetPathStatsResponse, error) {
+	if in == nil {
+		return nil, noRequest("GetPathStats")
+	}
+	switch c.pipe.version {
+	case "v3alpha1":
+		return v3alpha1_GetPathStats(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("GetPathStats")
+}
+
+// v3alpha1_FormatVolume calls v3alpha1.
+func v3alpha1_FormatVolume(ctx context.Context, c *connection, in *volume.FormatVolumeRequest) (*volume.FormatVolumeResponse, error) {
+	out := new(v3alpha1.FormatVolumeResponse)
+	if err := c.call(ctx, "FormatVolume", &v3alpha1.FormatVolumeRequest{
+		VolumeId:            in.VolumeID,
+		Filesystem:          in.Filesystem,
+		AllocationUnitBytes: in.AllocationUnitBytes,
+	}, out); err != nil {
+		return nil, err
+	}
+	return &volume.FormatVolumeResponse{}, nil
 }
 
 // v2alpha1_FormatVolume calls v2alpha1, v1, v1beta3, v1beta2, v1beta1, v1alpha1.
@@ -189,92 +240,121 @@ func v2alpha1_FormatVolume(ctx context.Context, c *connection, in *volume.Format
 	return &volume.FormatVolumeResponse{}, nil
 }
 
-// v2alpha1_GetClosestVolumeIDFromTargetPath calls v2alpha1.
-func v2alpha1_GetClosestVolumeIDFromTargetPath(ctx context.Context, c *connection, in *volume.GetClosestVolumeIDFromTargetPathRequest) (*volume.GetClosestVolumeIDFromTargetPathResponse, error) {
-	out := new(v2alpha1.GetClosestVolumeIDFromTargetPathResponse)
-	if err := c.call(ctx, "GetClosestVolumeIDFromTargetPath", &v2alpha1.GetClosestVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath}, out); err != nil {
+// v3alpha1_GetClosestVolumeIDFromTargetPath calls v3alpha1, v2alpha1.
+func v3alpha1_GetClosestVolumeIDFromTargetPath(ctx context.Context, c *connection, in *volume.GetClosestVolumeIDFromTargetPathRequest) (*volume.GetClosestVolumeIDFromTargetPathResponse, error) {
+	out := new(v3alpha1.GetClosestVolumeIDFromTargetPathResponse)
+	if err := c.call(ctx, "GetClosestVolumeIDFromTargetPath", &v3alpha1.GetClosestVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath}, out); err != nil {
 		return nil, err
 	}
 	return &volume.GetClosestVolumeIDFromTargetPathResponse{VolumeID: out.VolumeId}, nil
 }
 
-// v2alpha1_GetDiskNumberFromVolumeID calls v2alpha1, v1, v1beta3.
-func v2alpha1_GetDiskNumberFromVolumeID(ctx context.Context, c *connection, in *volume.GetDiskNumberFromVolumeIDRequest) (*volume.GetDiskNumberFromVolumeIDResponse, error) {
-	out := new(v2alpha1.GetDiskNumberFromVolumeIDResponse)
-	if err := c.call(ctx, "GetDiskNumberFromVolumeID", &v2alpha1.GetDiskNumberFromVolumeIDRequest{VolumeId: in.VolumeID}, out); err != nil {
+// v3alpha1_GetDiskNumberFromVolumeID calls v3alpha1, v2alpha1, v1, v1beta3.
+func v3alpha1_GetDiskNumberFromVolumeID(ctx context.Context, c *connection, in *volume.GetDiskNumberFromVolumeIDRequest) (*volume.GetDiskNumberFromVolumeIDResponse, error) {
+	out := new(v3alpha1.GetDiskNumberFromVolumeIDResponse)
+	if err := c.call(ctx, "GetDiskNumberFromVolumeID", &v3alpha1.GetDiskNumberFromVolumeIDRequest{VolumeId: in.VolumeID}, out); err != nil {
 		return nil, err
 	}
 	return &volume.GetDiskNumberFromVolumeIDResponse{DiskNumber: out.DiskNumber}, nil
 }
 
-// v2alpha1_GetVolumeIDFromTargetPath calls v2alpha1, v1, v1beta3.
-func v2alpha1_GetVolumeIDFromTargetPath(ctx context.Context, c *connection, in *volume.GetVolumeIDFromTargetPathRequest) (*volume.GetVolumeIDFromTargetPathResponse, error) {
-	out := new(v2alpha1.GetVolumeIDFromTargetPathResponse)
-	if err := c.call(ctx, "GetVolumeIDFromTargetPath", &v2alpha1.GetVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath}, out); err != nil {
+// v3alpha1_GetVolumeIDFromTargetPath calls v3alpha1, v2alpha1, v1, v1beta3.
+func v3alpha1_GetVolumeIDFromTargetPath(ctx context.Context, c *connection, in *volume.GetVolumeIDFromTargetPathRequest) (*volume.GetVolumeIDFromTargetPathResponse, error) {
+	out := new(v3alpha1.GetVolumeIDFromTargetPathResponse)
+	if err := c.call(ctx, "GetVolumeIDFromTargetPath", &v3alpha1.GetVolumeIDFromTargetPathRequest{TargetPath: in.TargetPath}, out); err != nil {
 		return nil, err
 	}
 	return &volume.GetVolumeIDFromTargetPathResponse{VolumeID: out.VolumeId}, nil
 }
 
-// v2alpha1_GetVolumeStats calls v2alpha1, v1, v1beta3.
-func v2alpha1_GetVolumeStats(ctx context.Context, c *connection, in *volume.GetVolumeStatsRequest) (*volume.GetVolumeStatsResponse, error) {
-	out := new(v2alpha1.GetVolumeStatsResponse)
-	if err := c.call(ctx, "GetVolumeStats", &v2alpha1.GetVolumeStatsRequest{VolumeId: in.VolumeID}, out); err != nil {
+// v3alpha1_GetVolumeStats calls v3alpha1, v2alpha1, v1, v1beta3.
+func v3alpha1_GetVolumeStats(ctx context.Context, c *connection, in *volume.GetVolumeStatsRequest) (*volume.GetVolumeStatsResponse, error) {
+	out := new(v3alpha1.GetVolumeStatsResponse)
+	if err := c.call(ctx, "GetVolumeStats", &v3alpha1.GetVolumeStatsRequest{VolumeId: in.VolumeID}, out); err != nil {
 		return nil, err
 	}
 	return &volume.GetVolumeStatsResponse{TotalBytes: out.TotalBytes, UsedBytes: out.UsedBytes}, nil
 }
 
-// v2alpha1_IsVolumeFormatted calls v2alpha1, v1, v1beta3, v1beta2, v1beta1, v1alpha1.
-func v2alpha1_IsVolumeFormatted(ctx context.Context, c *connection, in *volume.IsVolumeFormattedRequest) (*volume.IsVolumeFormattedResponse, error) {
-	out := new(v2alpha1.IsVolumeFormattedResponse)
-	if err := c.call(ctx, "IsVolumeFormatted", &v2alpha1.IsVolumeFormattedRequest{VolumeId: in.VolumeID}, out); err != nil {
+// v3alpha1_IsVolumeFormatted calls v3alpha1, v2alpha1, v1, v1beta3, v1beta2, v1beta1, v1alpha1.
+func v3alpha1_IsVolumeFormatted(ctx context.Context, c *connection, in *volume.IsVolumeFormattedRequest) (*volume.IsVolumeFormattedResponse, error) {
+	out := new(v3alpha1.IsVolumeFormattedResponse)
+	if err := c.call(ctx, "IsVolumeFormatted", &v3alpha1.IsVolumeFormattedRequest{VolumeId: in.VolumeID}, out); err != nil {
 		return nil, err
 	}
 	return &volume.IsVolumeFormattedResponse{Formatted: out.Formatted}, nil
 }
 
-// v2alpha1_ListVolumesOnDisk calls v2alpha1, v1, v1beta3.
-func v2alpha1_ListVolumesOnDisk(ctx context.Context, c *connection, in *volume.ListVolumesOnDiskRequest) (*volume.ListVolumesOnDiskResponse, error) {
-	out := new(v2alpha1.ListVolumesOnDiskResponse)
-	if err := c.call(ctx, "ListVolumesOnDisk", &v2alpha1.ListVolumesOnDiskRequest{DiskNumber: in.DiskNumber, PartitionNumber: in.PartitionNumber}, out); err != nil {
+// v3alpha1_ListVolumesOnDisk calls v3alpha1, v2alpha1, v1, v1beta3.
+func v3alpha1_ListVolumesOnDisk(ctx context.Context, c *connection, in *volume.ListVolumesOnDiskRequest) (*volume.ListVolumesOnDiskResponse, error) {
+	out := new(v3alpha1.ListVolumesOnDiskResponse)
+	if err := c.call(ctx, "ListVolumesOnDisk", &v3alpha1.ListVolumesOnDiskRequest{DiskNumber: in.DiskNumber, PartitionNumber: in.PartitionNumber}, out); err != nil {
 		return nil, err
 	}
 	return &volume.ListVolumesOnDiskResponse{VolumeIDs: out.VolumeIds}, nil
 }
 
-// v2alpha1_MountVolume calls v2alpha1, v1, v1beta3, v1beta2, v1beta1, v1alpha1.
-func v2alpha1_MountVolume(ctx context.Context, c *connection, in *volume.MountVolumeRequest) (*volume.MountVolumeResponse, error) {
-	out := new(v2alpha1.MountVolumeResponse)
-	if err := c.call(ctx, "MountVolume", &v2alpha1.MountVolumeRequest{VolumeId: in.VolumeID, TargetPath: in.TargetPath}, out); err != nil {
+// v3alpha1_MountVolume calls v3alpha1, v2alpha1, v1, v1beta3, v1beta2, v1beta1, v1alpha1.
+func v3alpha1_MountVolume(ctx context.Context, c *connection, in *volume.MountVolumeRequest) (*volume.MountVolumeResponse, error) {
+	out := new(v3alpha1.MountVolumeResponse)
+	if err := c.call(ctx, "MountVolume", &v3alpha1.MountVolumeRequest{VolumeId: in.VolumeID, TargetPath: in.TargetPath}, out); err != nil {
 		return nil, err
 	}
 	return &volume.MountVolumeResponse{}, nil
 }
 
-// v2alpha1_ResizeVolume calls v2alpha1, v1, v1beta3, v1beta2, v1beta1, v1alpha1.
-func v2alpha1_ResizeVolume(ctx context.Context, c *connection, in *volume.ResizeVolumeRequest) (*volume.ResizeVolumeResponse, error) {
-	out := new(v2alpha1.ResizeVolumeResponse)
-	if err := c.call(ctx, "ResizeVolume", &v2alpha1.ResizeVolumeRequest{VolumeId: in.VolumeID, SizeBytes: in.SizeBytes}, out); err != nil {
+// v3alpha1_ResizeVolume calls v3alpha1, v2alpha1, v1, v1beta3, v1beta2, v1beta1, v1alpha1.
+func v3alpha1_ResizeVolume(ctx context.Context, c *connection, in *volume.ResizeVolumeRequest) (*volume.ResizeVolumeResponse, error) {
+	out := new(v3alpha1.ResizeVolumeResponse)
+	if err := c.call(ctx, "ResizeVolume", &v3alpha1.ResizeVolumeRequest{VolumeId: in.VolumeID, SizeBytes: in.SizeBytes}, out); err != nil {
 		return nil, err
 	}
 	return &volume.ResizeVolumeResponse{}, nil
 }
 
-// v2alpha1_UnmountVolume calls v2alpha1, v1, v1beta3.
-func v2alpha1_UnmountVolume(ctx context.Context, c *connection, in *volume.UnmountVolumeRequest) (*volume.UnmountVolumeResponse, error) {
-	out := new(v2alpha1.UnmountVolumeResponse)
-	if err := c.call(ctx, "UnmountVolume", &v2alpha1.UnmountVolumeRequest{VolumeId: in.VolumeID, TargetPath: in.TargetPath}, out); err != nil {
+// v3alpha1_UnmountVolume calls v3alpha1, v2alpha1, v1, v1beta3.
+func v3alpha1_UnmountVolume(ctx context.Context, c *connection, in *volume.UnmountVolumeRequest) (*volume.UnmountVolumeResponse, error) {
+	out := new(v3alpha1.UnmountVolumeResponse)
+	if err := c.call(ctx, "UnmountVolume", &v3alpha1.UnmountVolumeRequest{VolumeId: in.VolumeID, TargetPath: in.TargetPath}, out); err != nil {
 		return nil, err
 	}
 	return &volume.UnmountVolumeResponse{}, nil
 }
 
-// v2alpha1_WriteVolumeCache calls v2alpha1, v1, v1beta3, v1beta2.
-func v2alpha1_WriteVolumeCache(ctx context.Context, c *connection, in *volume.WriteVolumeCacheRequest) (*volume.WriteVolumeCacheResponse, error) {
-	out := new(v2alpha1.WriteVolumeCacheResponse)
-	if err := c.call(ctx, "WriteVolumeCache", &v2alpha1.WriteVolumeCacheRequest{VolumeId: in.VolumeID}, out); err != nil {
+// v3alpha1_WriteVolumeCache calls v3alpha1, v2alpha1, v1, v1beta3, v1beta2.
+func v3alpha1_WriteVolumeCache(ctx context.Context, c *connection, in *volume.WriteVolumeCacheRequest) (*volume.WriteVolumeCacheResponse, error) {
+	out := new(v3alpha1.WriteVolumeCacheResponse)
+	if err := c.call(ctx, "WriteVolumeCache", &v3alpha1.WriteVolumeCacheRequest{VolumeId: in.VolumeID}, out); err != nil {
 		return nil, err
 	}
 	return &volume.WriteVolumeCacheResponse{}, nil
+}
+
+// v3alpha1_GetPathKind calls v3alpha1.
+func v3alpha1_GetPathKind(ctx context.Context, c *connection, in *volume.GetPathKindRequest) (*volume.GetPathKindResponse, error) {
+	out := new(v3alpha1.GetPathKindResponse)
+	if err := c.call(ctx, "GetPathKind", &v3alpha1.GetPathKindRequest{Path: in.Path}, out); err != nil {
+		return nil, err
+	}
+	return &volume.GetPathKindResponse{Kind: volume.PathKind(out.Kind), VolumeID: out.VolumeId}, nil
+}
+
+// v3alpha1_GetPathStats calls v3alpha1.
+func v3alpha1_GetPathStats(ctx context.Context, c *connection, in *volume.GetPathStatsRequest) (*volume.GetPathStatsResponse, error) {
+	out := new(v3alpha1.GetPathStatsResponse)
+	if err := c.call(ctx, "GetPathStats", &v3alpha1.GetPathStatsRequest{Path: in.Path}, out); err != nil {
+		return nil, err
+	}
+	return &volume.GetPathStatsResponse{TotalBytes: out.TotalBytes, UsedBytes: out.UsedBytes}, nil
+}
+
+// An enum has the same numbers on both sides: each index must be 0.
+var _ = [...]struct{}{
+	[1]struct{}{}[int32(v3alpha1.PathKind_ABSENT)-int32(volume.PATH_KIND_ABSENT)],
+	[1]struct{}{}[int32(v3alpha1.PathKind_BROKEN)-int32(volume.PATH_KIND_BROKEN)],
+	[1]struct{}{}[int32(v3alpha1.PathKind_DIRECTORY)-int32(volume.PATH_KIND_DIRECTORY)],
+	[1]struct{}{}[int32(v3alpha1.PathKind_FILE)-int32(volume.PATH_KIND_FILE)],
+	[1]struct{}{}[int32(v3alpha1.PathKind_LINK)-int32(volume.PATH_KIND_LINK)],
+	[1]struct{}{}[int32(v3alpha1.PathKind_UNKNOWN)-int32(volume.PATH_KIND_UNKNOWN)],
+	[1]struct{}{}[int32(v3alpha1.PathKind_VOLUME)-int32(volume.PATH_KIND_VOLUME)],
 }

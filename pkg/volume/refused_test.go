@@ -2,11 +2,14 @@ package volume_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
 // A format that Windows refused at once gives no right to overwrite what another program then
@@ -28,5 +31,47 @@ func TestRefusedFormatKeepsWhatOthersWrite(t *testing.T) {
 	})
 	if err := f.format(id); !errors.Is(err, hosterr.ErrFailedPrecondition) || formats != 1 {
 		t.Errorf("%d formats, %v; want one, and a refusal that names the content", formats, err)
+	}
+}
+
+// Before Windows Server 2019, units of NTFS have at most 64 KiB.
+func TestRefusedAllocationUnit(t *testing.T) {
+	f := newFixture(t, nodespec.Config{}, data(2*gib, ""))
+	id := f.id(1)
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "Format" {
+			return win32.ERROR_INVALID_PARAMETER
+		}
+		return c.Do()
+	})
+	format := func(unit uint32) error {
+		_, err := f.volume.FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: id, AllocationUnitBytes: unit})
+		return err
+	}
+	err := format(1 << 20)
+	if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), "allocation units of 1048576 bytes") || !strings.Contains(hosterr.HintOf(err), "Windows Server 2019") {
+		t.Errorf("FormatVolume = %v, hint %q; want ErrInvalid with the unit, and what it needs", err, hosterr.HintOf(err))
+	}
+	if err := format(0); err == nil || errors.Is(err, hosterr.ErrInvalid) {
+		t.Errorf("FormatVolume without a unit = %v, want another error", err)
+	}
+	f.Observe(nil)
+	if err := format(64 << 10); err != nil {
+		t.Error(err)
+	}
+}
+
+// A HostAPI of a driver's own need not have what the published one lacks.
+func TestAnotherHostAPILacksWhatIsNew(t *testing.T) {
+	v, err := volume.New(struct{ volumeapi.HostAPI }{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, kind := v.GetPathKind(t.Context(), &volume.GetPathKindRequest{Path: `C:\a`})
+	_, stats := v.GetPathStats(t.Context(), &volume.GetPathStatsRequest{Path: `C:\a`})
+	for what, err := range map[string]error{"GetPathKind": kind, "GetPathStats": stats} {
+		if !errors.Is(err, hosterr.ErrUnimplemented) {
+			t.Errorf("%s = %v, want ErrUnimplemented", what, err)
+		}
 	}
 }

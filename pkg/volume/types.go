@@ -80,6 +80,62 @@ type Interface interface {
 // implement Interface instead, which changes only when the published one does.
 type Service interface {
 	Interface
+
+	// GetPathKind returns what is at a path. It follows links in the directories above the
+	// path. It opens neither the file system of a volume that is mounted there, nor a share
+	// that a link there leads to.
+	GetPathKind(context.Context, *GetPathKindRequest) (*GetPathKindResponse, error)
+
+	// GetPathStats returns the size and the used bytes of the volume, or of the mapped share,
+	// that a path leads to.
+	GetPathStats(context.Context, *GetPathStatsRequest) (*GetPathStatsResponse, error)
+}
+
+// PathKind is what is at a path.
+type PathKind uint32
+
+// What may be at a path.
+const (
+	PATH_KIND_UNKNOWN PathKind = 0
+	// PATH_KIND_ABSENT is nothing.
+	PATH_KIND_ABSENT PathKind = 1
+	PATH_KIND_FILE   PathKind = 2
+	// PATH_KIND_DIRECTORY is a directory on which nothing is mounted.
+	PATH_KIND_DIRECTORY PathKind = 3
+	// PATH_KIND_VOLUME is a mount point of a volume that the node has, formatted or not.
+	PATH_KIND_VOLUME PathKind = 4
+	// PATH_KIND_LINK is a symbolic link or a junction. Of a link to a share, only the node's
+	// mapping was looked at.
+	PATH_KIND_LINK PathKind = 5
+	// PATH_KIND_BROKEN is a mount point of a volume that the node does not have, a link to a
+	// share that the node has no mapping of, or a link whose target on a volume of the node
+	// does not exist.
+	PATH_KIND_BROKEN PathKind = 6
+)
+
+// GetPathKindRequest has the path to look at.
+type GetPathKindRequest struct {
+	Path string
+}
+
+// GetPathKindResponse says what is at the path.
+type GetPathKindResponse struct {
+	Kind PathKind
+	// VolumeID is the volume of a mount point, or empty.
+	VolumeID string
+}
+
+// GetPathStatsRequest has a file, directory, mount point or link.
+type GetPathStatsRequest struct {
+	Path string
+}
+
+// GetPathStatsResponse has the size and the used bytes of a volume or share.
+type GetPathStatsResponse struct {
+	// TotalBytes is the size of the volume or share in bytes.
+	TotalBytes int64
+	// UsedBytes is the number of bytes in use.
+	UsedBytes int64
 }
 
 // ListVolumesOnDiskRequest is the request of ListVolumesOnDisk.
@@ -127,6 +183,13 @@ type IsVolumeFormattedResponse struct {
 // FormatVolumeRequest is the request of FormatVolume.
 type FormatVolumeRequest struct {
 	VolumeID string
+	// Filesystem is "ntfs" in any case, or empty, which means the same. The method fails with
+	// hosterr.ErrInvalid for any other.
+	Filesystem string
+	// AllocationUnitBytes is the size of an allocation unit: a power of 2 from 512, and from
+	// the sector size of the disk, to 2097152. 0 lets Windows choose. For an empty NTFS with
+	// units of another size the method fails with hosterr.ErrFailedPrecondition.
+	AllocationUnitBytes uint32
 }
 
 // FormatVolumeResponse is empty.

@@ -146,6 +146,23 @@ func (v *Volume) IsVolumeFormatted(ctx context.Context, in *IsVolumeFormattedReq
 	return service.Response(&IsVolumeFormattedResponse{Formatted: formatted}, err)
 }
 
+// CheckFilesystem returns an error if FormatVolume makes no such file system. Empty means NTFS.
+//
+// ReFS is none of them. The table of SetVolumeMountPointW, in Microsoft's reference of Windows,
+// says that ReFS does not support it, and a volume of a driver is used through a mount point only.
+func CheckFilesystem(name string) error {
+	if name == "" || strings.EqualFold(name, "ntfs") {
+		return nil
+	}
+	return hosterr.TextWithHint(hosterr.ErrInvalid, "ask for ntfs, or leave it empty", "file system %s: CSI Proxy makes ntfs only, in every version of the API", hosterr.Quote(name))
+}
+
+// Sizes of NTFS's allocation units (Microsoft: the /a of the command format).
+const (
+	minUnit = 512
+	maxUnit = 2 << 20
+)
+
 // FormatVolume implements [Interface]. While it runs, the disk of the volume cannot be
 // taken offline.
 func (v *Volume) FormatVolume(ctx context.Context, in *FormatVolumeRequest) (*FormatVolumeResponse, error) {
@@ -156,8 +173,25 @@ func (v *Volume) FormatVolume(ctx context.Context, in *FormatVolumeRequest) (*Fo
 	if id == "" {
 		return nil, empty("volume id empty")
 	}
+	if err := CheckFilesystem(in.Filesystem); err != nil {
+		return nil, hosterr.Wrap("format volume", hosterr.Quote(id), err)
+	}
+	unit := in.AllocationUnitBytes
+	if unit != 0 && (unit < minUnit || unit > maxUnit || unit&(unit-1) != 0) {
+		return nil, hosterr.Wrap("format volume", hosterr.Quote(id), hosterr.TextWithHint(hosterr.ErrInvalid, "most volumes need none: leave it 0, and Windows chooses",
+			"allocation units of %d bytes, want a power of 2 from %d to %d", unit, minUnit, maxUnit))
+	}
 	err := v.change(ctx, "format volume", id, locks{v.volume(id), v.diskOf(id, service.Shared)}, func(host volumeapi.HostAPI) error {
-		return host.FormatVolume(id)
+		if unit == 0 {
+			return host.FormatVolume(id)
+		}
+		h, err := service.Optional[interface {
+			FormatVolumeWithUnit(volumeID string, bytes uint32) error
+		}](host, "FormatVolumeWithUnit")
+		if err != nil {
+			return err
+		}
+		return h.FormatVolumeWithUnit(id, unit)
 	})
 	return service.Response(&FormatVolumeResponse{}, err)
 }
@@ -253,4 +287,46 @@ func (v *Volume) GetClosestVolumeIDFromTargetPath(ctx context.Context, in *GetCl
 	}
 	id, err := service.Get(ctx, v.base, nil, func(host volumeapi.HostAPI) (string, error) { return host.GetClosestVolumeIDFromTargetPath(target) })
 	return service.Response(&GetClosestVolumeIDFromTargetPathResponse{VolumeID: id}, err)
+}
+
+// GetPathKind implements [Service].
+func (v *Volume) GetPathKind(ctx context.Context, in *GetPathKindRequest) (*GetPathKindResponse, error) {
+	if in == nil {
+		return nil, service.NoRequest("GetPathKind")
+	}
+	if err := winpath.Check(in.Path); err != nil {
+		return nil, err
+	}
+	out, err := service.Get(ctx, v.base, nil, func(host volumeapi.HostAPI) (out GetPathKindResponse, err error) {
+		h, err := service.Optional[interface {
+			PathKind(path string) (kind volumeapi.PathKind, volumeID string, err error)
+		}](host, "PathKind")
+		if err != nil {
+			return out, err
+		}
+		kind, id, err := h.PathKind(in.Path)
+		return GetPathKindResponse{Kind: PathKind(kind), VolumeID: id}, err
+	})
+	return service.Response(&out, err)
+}
+
+// GetPathStats implements [Service].
+func (v *Volume) GetPathStats(ctx context.Context, in *GetPathStatsRequest) (*GetPathStatsResponse, error) {
+	if in == nil {
+		return nil, service.NoRequest("GetPathStats")
+	}
+	if err := winpath.Check(in.Path); err != nil {
+		return nil, err
+	}
+	out, err := service.Get(ctx, v.base, nil, func(host volumeapi.HostAPI) (out GetPathStatsResponse, err error) {
+		h, err := service.Optional[interface {
+			PathStats(path string) (totalBytes, usedBytes int64, err error)
+		}](host, "PathStats")
+		if err != nil {
+			return out, err
+		}
+		out.TotalBytes, out.UsedBytes, err = h.PathStats(in.Path)
+		return out, err
+	})
+	return service.Response(&out, hosterr.Wrap("get size of what holds", hosterr.Quote(in.Path), err))
 }

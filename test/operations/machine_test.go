@@ -121,7 +121,7 @@ func (m *machine) wait(d time.Duration) {
 // groups are the services of a node, or clients of them.
 type groups struct {
 	disk       disk.Interface
-	volume     volume.Interface
+	volume     volume.Service
 	filesystem filesystem.Interface
 	smb        smb.Interface
 	iscsi      iscsi.Interface

@@ -130,6 +130,11 @@ func operations() []operation {
 		{name: "GetVolumeIDFromTargetPath of a link", about: disks | paths, setup: after(mounted, func(c *caller) error { return c.link(at, dir+`\to`) }), do: func(c *caller) error { return c.mountedAt(dir + `\to`) }},
 		{name: "GetClosestVolumeIDFromTargetPath", about: disks | paths, setup: mounted, do: func(c *caller) error { return c.closest(at) }},
 		{name: "GetClosestVolumeIDFromTargetPath within", about: disks | paths, setup: filled, do: func(c *caller) error { return c.closest(at + `\a\b`) }},
+		{name: "GetPathKind", about: disks | paths, setup: mounted, do: func(c *caller) error { return c.kindOf(at) }},
+		{name: "GetPathKind of a link", about: disks | paths, setup: after(mounted, func(c *caller) error { return c.link(at, dir+`\to`) }), do: func(c *caller) error { return c.kindOf(dir + `\to`) }},
+		{name: "GetPathStats", about: disks | paths, setup: filled, do: func(c *caller) error {
+			return ignore(c.volume.GetPathStats(c.ctx, &volume.GetPathStatsRequest{Path: at + `\a\b`}))
+		}},
 		{name: "PathExists within", about: disks | paths, setup: filled, do: func(c *caller) error { return c.exists(at + `\a\b`) }},
 		{name: "PathExists of a mount point", about: disks | paths, setup: filled, do: func(c *caller) error { return c.exists(at) }},
 		{name: "PathValid within", about: disks | paths, setup: filled, do: func(c *caller) error { return c.valid(at + `\a\b`) }},
@@ -367,6 +372,10 @@ func (c *caller) mountedAt(p string) error {
 
 func (c *caller) closest(p string) error {
 	return ignore(c.volume.GetClosestVolumeIDFromTargetPath(c.ctx, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: p}))
+}
+
+func (c *caller) kindOf(p string) error {
+	return ignore(c.volume.GetPathKind(c.ctx, &volume.GetPathKindRequest{Path: p}))
 }
 
 func (c *caller) list(partition uint32) error {

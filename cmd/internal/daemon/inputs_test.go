@@ -115,7 +115,7 @@ func base(in protoreflect.Message, ids map[string]string) {
 			in.Set(f, protoreflect.ValueOfString(id))
 		case f.Name() == "target_port":
 			in.Set(f, protoreflect.ValueOfUint32(3260))
-		case f.Kind() == protoreflect.Uint32Kind && f.Name() != "partition_number":
+		case f.Kind() == protoreflect.Uint32Kind && f.Name() != "partition_number" && f.Name() != "allocation_unit_bytes":
 			in.Set(f, protoreflect.ValueOfUint32(1))
 		}
 	}
@@ -426,7 +426,7 @@ func (n *testNode) prepare(t *testing.T, m protoreflect.MethodDescriptor) map[st
 		"remote_path": `\\files.example.com\data`, "local_path": link, "username": "csi", "password": "csi",
 		"target_address": portalOf(t, m), "iqn": iqnOf(m),
 		"chap_username": "csi", "chap_secret": "123456789012", "mutualchapsecret": "123456789012",
-		"name": "MSiSCSI",
+		"name": "MSiSCSI", "filesystem": "ntfs",
 	}
 	if m.Parent().Name() == "Iscsi" {
 		portal := &iscsi.TargetPortal{TargetAddress: ids["target_address"]}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/failure"
@@ -202,7 +204,8 @@ func (c *call) receive(in any) error {
 
 // known refuses a request with fields that its message does not have, or logs it.
 func (c *call) known() error {
-	err := wire.CheckFields(c.request.into.ProtoReflect())
+	service := protoreflect.FullName(strings.TrimPrefix(path.Dir(c.full), "/"))
+	err := wire.CheckFields(service.Parent(), c.request.into.ProtoReflect())
 	switch {
 	case err == nil:
 		return nil

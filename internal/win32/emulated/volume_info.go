@@ -110,15 +110,24 @@ func (n *Node) VolumeInformation(root string) (info win32.VolumeInfo, err error)
 	return info, err
 }
 
+// shareSize is the size of every share: how large the disks of a server are, the node does not know.
+const shareSize = 1 << 40
+
 // FreeSpace implements [win32.Volumes]. There are no quotas, so avail equals
 // free.
 //
-// Source: document, GetDiskFreeSpaceExW; code, hcsshim asks a volume by its name.
+// Source: document, GetDiskFreeSpaceExW, also of a directory on a share; code, hcsshim asks a
+// volume by its name.
 func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
 	err = n.do(func(t *tx) error {
 		v, err := n.rootVolume(root, false)
 		if err != nil {
 			return err
+		}
+		if v.remote != "" {
+			total = shareSize
+			free = total - min(total, allocated(v.tree.Root(), 4096))
+			return nil
 		}
 		if err := v.ready(); err != nil {
 			return err

@@ -54,3 +54,11 @@ func (f *fakeVolume) UnmountVolume(ctx context.Context, in *volume.UnmountVolume
 func (f *fakeVolume) WriteVolumeCache(ctx context.Context, in *volume.WriteVolumeCacheRequest) (*volume.WriteVolumeCacheResponse, error) {
 	return call[volume.WriteVolumeCacheResponse](ctx, f.answer, "WriteVolumeCache", in)
 }
+
+func (f *fakeVolume) GetPathKind(ctx context.Context, in *volume.GetPathKindRequest) (*volume.GetPathKindResponse, error) {
+	return call[volume.GetPathKindResponse](ctx, f.answer, "GetPathKind", in)
+}
+
+func (f *fakeVolume) GetPathStats(ctx context.Context, in *volume.GetPathStatsRequest) (*volume.GetPathStatsResponse, error) {
+	return call[volume.GetPathStatsResponse](ctx, f.answer, "GetPathStats", in)
+}

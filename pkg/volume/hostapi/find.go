@@ -110,3 +110,45 @@ func (v volumeAPI) GetClosestVolumeIDFromTargetPath(targetPath string) (string, 
 	}
 	return winfs.VolumeOf(v.host.Ctx, v.host.Node, targetPath)
 }
+
+// PathKind is what is at a path.
+type PathKind uint32
+
+// What may be at a path. The numbers are those of package volume.
+const (
+	Absent    = PathKind(winfs.Absent)
+	File      = PathKind(winfs.File)
+	Directory = PathKind(winfs.Directory)
+	// Mounted is a mount point of a volume that the node has.
+	Mounted = PathKind(winfs.Mounted)
+	// Linked is a symbolic link or a junction that is not known to be broken.
+	Linked = PathKind(winfs.Linked)
+	// Broken is a mount point or link whose target the node does not have.
+	Broken = PathKind(winfs.Broken)
+)
+
+// PathKind returns what is at a path, and the volume of a mount point. It opens neither that
+// volume's file system nor a share that a link leads to.
+func (v volumeAPI) PathKind(path string) (PathKind, string, error) {
+	if err := v.host.Ready(); err != nil {
+		return 0, "", err
+	}
+	kind, volumeID, err := winfs.Look(v.host.Ctx, v.host.Node, path)
+	return PathKind(kind), volumeID, err
+}
+
+// PathStats returns the size and the used bytes of the volume or mapped share that a path leads
+// to. Both are -1 with an error.
+func (v volumeAPI) PathStats(path string) (totalBytes, usedBytes int64, err error) {
+	if err := v.host.Ready(); err != nil {
+		return -1, -1, err
+	}
+	volumeID, share, err := winfs.Holder(v.host.Ctx, v.host.Node, path)
+	switch {
+	case err != nil:
+		return -1, -1, err
+	case share != "":
+		return v.space(share)
+	}
+	return v.GetVolumeStats(volumeID)
+}

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -147,12 +149,24 @@ func (v volumeAPI) IsVolumeFormatted(volumeID string) (bool, error) {
 
 // FormatVolume implements [HostAPI]. Concurrent calls for one volume share one format. A
 // format that has begun continues to its end, even if the context ends.
-func (v volumeAPI) FormatVolume(volumeID string) error {
+func (v volumeAPI) FormatVolume(volumeID string) error { return v.FormatVolumeWithUnit(volumeID, 0) }
+
+// FormatVolumeWithUnit is FormatVolume with allocation units of a number of bytes, or, if that is
+// 0, those that Windows chooses. An empty NTFS with other units is an error.
+func (v volumeAPI) FormatVolumeWithUnit(volumeID string, bytes uint32) error {
 	if err := v.known(volumeID); err != nil {
 		return err
 	}
 	v.host.Ctx = context.WithoutCancel(v.host.Ctx)
-	return v.host.Node.Join(v.host.Ctx, "format "+strings.ToLower(volumeID), func() error { return v.format(volumeID) })
+	f := format{v, volumeID, bytes}
+	return v.host.Node.Join(v.host.Ctx, fmt.Sprint("format ", strings.ToLower(volumeID), " ", bytes), f.run)
+}
+
+// format is the format of one volume.
+type format struct {
+	v        volumeAPI
+	volumeID string
+	unit     uint32 // bytes of an allocation unit; 0 lets Windows choose
 }
 
 const (
@@ -174,20 +188,23 @@ func refused(err error, codes ...win32.Errno) bool {
 	return errors.As(err, &r) && win32.IsCode(r.error, codes...)
 }
 
-// format formats the volume through WMI, and without it if WMI does not know the volume.
-func (v volumeAPI) format(volumeID string) error {
-	err := v.throughWMI(volumeID)
+// run formats the volume through WMI, and without it if WMI does not know the volume.
+func (f format) run() error {
+	err := f.throughWMI()
 	if refused(err, win32.ERROR_NOT_READY, win32.ERROR_INVALID_PARAMETER, win32.ERROR_SERVICE_DISABLED) {
-		v.host.Node.Log.Warn("Formatting without WMI", "volume", volumeID, "err", err)
+		f.v.host.Node.Log.Warn("Formatting without WMI", "volume", f.volumeID, "err", err)
 		wmi := err
-		if err = v.unlessInUse(volumeID, true); refused(err, win32.ERROR_NOT_SUPPORTED) {
+		if err = f.unlessInUse(true); refused(err, win32.ERROR_NOT_SUPPORTED) {
 			err = refusal{hosterr.TextWithHint(hosterr.ErrUnavailable, hintNoFormat, "WMI: %w; without WMI: %w", wmi, err)}
 		}
 	}
-	if err == nil || v.leftNothing(volumeID) {
-		storage.FormatEnds(v.host.Node, volumeID)
+	if err == nil || f.v.leftNothing(f.volumeID) {
+		storage.FormatEnds(f.v.host.Node, f.volumeID)
 	}
 	if errors.As(err, new(refusal)) {
+		if f.unit != 0 && refused(err, win32.ERROR_INVALID_PARAMETER) {
+			err = hosterr.TextWithHint(hosterr.ErrInvalid, "more than 65536 bytes need Windows Server 2019; with 0, Windows chooses", "Windows refuses allocation units of %d bytes: %w", f.unit, err)
+		}
 		return hosterr.Wrap("make an NTFS file system", "", storage.Gone(err))
 	}
 	return err
@@ -204,43 +221,48 @@ func (v volumeAPI) leftNothing(volumeID string) bool {
 
 // throughWMI formats the volume through WMI. The storage provider of WMI may not know a new
 // volume, or say that a parameter is invalid, before its cache is updated.
-func (v volumeAPI) throughWMI(volumeID string) error {
-	err := v.unlessInUse(volumeID, false)
+func (f format) throughWMI() error {
+	err := f.unlessInUse(false)
 	if !refused(err, win32.ERROR_NOT_READY, win32.ERROR_INVALID_PARAMETER) {
 		return err
 	}
-	return v.host.Poll(node.Pace{Pause: 20 * time.Millisecond, Longest: 2 * time.Second, Limit: unknownLimit}, func() (bool, error) {
-		storage.UpdateCache(v.host.Ctx, v.host.Node) // the next try shows whether it helped
-		err := v.unlessInUse(volumeID, false)
+	return f.v.host.Poll(node.Pace{Pause: 20 * time.Millisecond, Longest: 2 * time.Second, Limit: unknownLimit}, func() (bool, error) {
+		storage.UpdateCache(f.v.host.Ctx, f.v.host.Node) // the next try shows whether it helped
+		err := f.unlessInUse(false)
 		return !refused(err, win32.ERROR_NOT_READY), err
 	})
 }
 
 // unlessInUse formats the volume. Other programs may have a new volume open for a moment.
-func (v volumeAPI) unlessInUse(volumeID string, direct bool) error {
+func (f format) unlessInUse(direct bool) error {
 	inUse := []win32.Errno{win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_BUSY}
 	if direct {
 		inUse = append(inUse, win32.ERROR_NOT_READY)
 	}
-	return v.host.Poll(node.Pace{Pause: pauseInUse, Tries: maxInUse}, func() (bool, error) {
-		err := v.formatOnce(volumeID, direct)
+	return f.v.host.Poll(node.Pace{Pause: pauseInUse, Tries: maxInUse}, func() (bool, error) {
+		err := f.once(direct)
 		return !refused(err, inUse...), err
 	})
 }
 
-// formatOnce formats the volume unless it has an empty NTFS file system. The last try may have
+// once formats the volume unless it has an empty NTFS file system. The last try may have
 // made that although it failed.
-func (v volumeAPI) formatOnce(volumeID string, direct bool) error {
-	if err := storage.EnsureOnline(v.host.Ctx, v.host.Node, volumeID); err != nil {
+func (f format) once(direct bool) error {
+	volumeID := f.volumeID
+	if err := storage.EnsureOnline(f.v.host.Ctx, f.v.host.Node, volumeID); err != nil {
 		return err
 	}
-	done, content := v.formatted(volumeID)
+	done, content := f.done()
 	if done || content != nil && !errors.Is(content, hosterr.ErrFailedPrecondition) {
 		return content
 	}
 	// Before content is refused: what clears it does not make the partition one that may be formatted.
-	disk, at, err := v.formattable(volumeID)
+	disk, at, err := f.v.formattable(volumeID)
 	if err != nil {
+		return err
+	}
+	if err := f.fits(disk, at); err != nil {
+		disk.Close()
 		return err
 	}
 	if content != nil {
@@ -248,33 +270,33 @@ func (v volumeAPI) formatOnce(volumeID string, direct bool) error {
 		return content
 	}
 	// In the meantime another program may have formatted and filled the volume.
-	if done, err := v.formatted(volumeID); done || err != nil {
+	if done, err := f.done(); done || err != nil {
 		disk.Close()
 		return err
 	}
-	before, err := storage.FormatBegun(v.host.Ctx, v.host.Node, volumeID)
+	before, err := storage.FormatBegun(f.v.host.Ctx, f.v.host.Node, volumeID)
 	if err != nil {
 		disk.Close()
 		return err
 	}
-	if err := storage.FormatBegins(v.host.Ctx, v.host.Node, volumeID, disk, at); err != nil {
+	if err := storage.FormatBegins(f.v.host.Ctx, f.v.host.Node, volumeID, disk, at); err != nil {
 		disk.Close()
 		return err
 	}
-	if err := v.host.Node.API.Format(volumeID, win32.FormatOptions{FileSystem: ntfs, Quick: true, Direct: direct}); err != nil {
+	if err := f.v.host.Node.API.Format(volumeID, win32.FormatOptions{FileSystem: ntfs, Quick: true, ClusterSize: f.unit, Direct: direct}); err != nil {
 		if !before && neverBegan(err) {
-			storage.FormatEnds(v.host.Node, volumeID)
+			storage.FormatEnds(f.v.host.Node, volumeID)
 		}
 		return refusal{err}
 	}
-	fs, err := v.fileSystem(volumeID)
+	fs, err := f.v.fileSystem(volumeID)
 	if err == nil && fs != ntfs {
 		err = hosterr.Text(hosterr.ErrUnavailable, "the format succeeded, but Windows finds the file system %q instead of NTFS", fs)
 	}
 	if err != nil {
 		return err
 	}
-	return storage.LetUsersModify(v.host.Ctx, v.host.Node, volumeID, true)
+	return storage.LetUsersModify(f.v.host.Ctx, f.v.host.Node, volumeID, true)
 }
 
 // neverBegan reports whether Windows refused a format before it wrote anything, so that what is
@@ -284,34 +306,77 @@ func neverBegan(err error) bool {
 		win32.ERROR_INVALID_PARAMETER, win32.ERROR_NOT_SUPPORTED, win32.ERROR_SERVICE_DISABLED)
 }
 
-// formatted reports whether the volume has an empty NTFS file system. Content that is not to be
+// done reports whether the volume has an empty NTFS file system. Content that is not to be
 // formatted is an error.
-func (v volumeAPI) formatted(volumeID string) (bool, error) {
-	fs, err := v.look(volumeID)
+func (f format) done() (bool, error) {
+	volumeID := f.volumeID
+	fs, err := f.v.look(volumeID)
 	switch {
 	case err != nil || fs == "":
 		return false, err
 	case fs != ntfs:
-		return false, hosterr.TextWithHint(hosterr.ErrFailedPrecondition, storage.ClearHint, "it already has a file system (%s), so it was not formatted", v.behind(volumeID, fs))
+		return false, hosterr.TextWithHint(hosterr.ErrFailedPrecondition, storage.ClearHint, "it already has a file system (%s), so it was not formatted", f.v.behind(volumeID, fs))
 	}
-	name, err := storage.FirstName(v.host.Ctx, v.host.Node, volumeID)
+	name, err := storage.FirstName(f.v.host.Ctx, f.v.host.Node, volumeID)
 	switch {
 	case corrupt(err):
 		return false, damaged("list the root directory", err)
 	case err != nil:
 		return false, mayStillRun("list the root directory", err)
 	case name == "":
-		return true, storage.LetUsersModify(v.host.Ctx, v.host.Node, volumeID, false)
-	case v.host.Node.FormatExisting:
-		if err := v.unshared(volumeID); err != nil {
+		if err := f.hasUnit(); err != nil {
 			return false, err
 		}
-		v.host.Node.Log.Warn("Formatting an NTFS volume that is not empty", "volume", volumeID, "contains", name)
+		return true, storage.LetUsersModify(f.v.host.Ctx, f.v.host.Node, volumeID, false)
+	case f.v.host.Node.FormatExisting:
+		if err := f.v.unshared(volumeID); err != nil {
+			return false, err
+		}
+		f.v.host.Node.Log.Warn("Formatting an NTFS volume that is not empty", "volume", volumeID, "contains", name)
 		return false, nil
 	}
 	return false, hosterr.TextWithHint(hosterr.ErrFailedPrecondition,
 		"if the data may be lost, as with the local static provisioner, empty the volume first or start csi-proxy with -format-existing=ntfs",
 		"it has an NTFS file system that is not empty (it contains %q), so it was not formatted", name)
+}
+
+// hasUnit returns an error if the volume's NTFS has other allocation units than requested.
+func (f format) hasUnit() error {
+	if f.unit == 0 {
+		return nil
+	}
+	vol, err := storage.OpenVolume(f.v.host.Ctx, f.v.host.Node, f.volumeID, storage.Read)
+	if err != nil {
+		return err
+	}
+	defer vol.Close()
+	data, err := vol.NTFS(f.v.host.Ctx)
+	if err == nil && data.BytesPerCluster != f.unit {
+		err = hosterr.TextWithHint(hosterr.ErrFailedPrecondition, storage.ClearHint,
+			"it already has an empty NTFS file system with allocation units of %d bytes, not %d, so it was not formatted", data.BytesPerCluster, f.unit)
+	}
+	return err
+}
+
+// fits returns an error if NTFS cannot have the requested allocation units on the volume. They
+// are not smaller than a sector, and there are fewer than 2^32 (Microsoft: "NTFS overview").
+func (f format) fits(disk *storage.Disk, at win32.Extent) error {
+	if f.unit == 0 {
+		return nil
+	}
+	g, err := disk.Geometry(f.v.host.Ctx)
+	if err != nil {
+		return err
+	}
+	least := g.BytesPerSector
+	for at.Length/uint64(least) > math.MaxUint32 && least < 1<<31 {
+		least *= 2
+	}
+	if f.unit < least {
+		return hosterr.TextWithHint(hosterr.ErrInvalid, "ask for larger ones, or for 0, and Windows chooses",
+			"allocation units of %d bytes are too small for its %d bytes with sectors of %d, want at least %d", f.unit, at.Length, g.BytesPerSector, least)
+	}
+	return nil
 }
 
 // behind returns the name of a file system for an error. Where Windows has no BitLocker, it
@@ -404,9 +469,14 @@ func (v volumeAPI) GetVolumeStats(volumeID string) (totalBytes, usedBytes int64,
 	if err := v.usable(volumeID); err != nil {
 		return -1, -1, err
 	}
+	return v.space(volumeID)
+}
+
+// space returns the size and the used bytes of what has a root directory.
+func (v volumeAPI) space(root string) (totalBytes, usedBytes int64, err error) {
 	var total, free uint64
 	err = storage.Retry(v.host.Ctx, v.host.Node, func() (err error) {
-		_, total, free, err = v.host.Node.API.FreeSpace(volumeID)
+		_, total, free, err = v.host.Node.API.FreeSpace(root)
 		return err
 	})
 	if win32.IsCode(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
