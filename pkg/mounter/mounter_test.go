@@ -555,7 +555,7 @@ func TestAbilities(t *testing.T) {
 		if got := can.Lacks(); len(got) != lacks {
 			t.Errorf("%s: lacks %q", w.name, got)
 		}
-		if want := map[string]string{"in process": "", "pipes": "v2alpha1", "beta pipes": "v1beta3", "existing proxy": "v1"}[w.name]; can.Versions["volume"] != want {
+		if want := map[string]string{"in process": "", "pipes": "v3alpha1", "beta pipes": "v1beta3", "existing proxy": "v1"}[w.name]; can.Versions["volume"] != want {
 			t.Errorf("%s: versions %v", w.name, can.Versions)
 		}
 	}

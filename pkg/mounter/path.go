@@ -124,8 +124,8 @@ func (m *Mounter) VolumeAt(ctx context.Context, path string) (volumeID string, d
 
 // Local is how the driver itself sees the node's files. A container sees those that its pod mounts.
 type Local struct {
-	// FreeSpace returns the size and the free bytes of the file system at a path: no version
-	// of the API measures a share. On Windows it is GetDiskFreeSpaceEx. nil means that
+	// FreeSpace returns the size and the free bytes of the file system at a path, for a share
+	// where the API is older than volume/v3alpha1. On Windows it is GetDiskFreeSpaceEx. nil means that
 	// [Mounter.Stats] of a share fails with hosterr.ErrUnimplemented.
 	FreeSpace func(path string) (total, available int64, err error)
 	// Dirs returns the names of the directories in a directory, without links. nil means those
@@ -192,8 +192,18 @@ func (m *Mounter) stats(ctx context.Context, path string) (total, used int64, er
 		return 0, 0, err
 	case s != Linked:
 		return 0, 0, ErrNotMounted
-	case m.options.Local.FreeSpace == nil:
-		return 0, 0, hosterr.TextWithHint(hosterr.ErrUnimplemented, "set Options.Local.FreeSpace", "no version of the API measures a share")
+	}
+	if v, ok := m.node.Volume.(volume.Service); ok {
+		out, err := v.GetPathStats(ctx, &volume.GetPathStatsRequest{Path: path})
+		if err == nil {
+			return out.TotalBytes, out.UsedBytes, nil
+		}
+		if !errors.Is(err, hosterr.ErrUnimplemented) {
+			return 0, 0, err
+		}
+	}
+	if m.options.Local.FreeSpace == nil {
+		return 0, 0, hosterr.TextWithHint(hosterr.ErrUnimplemented, "upgrade the CSI Proxy of this node, or set Options.Local.FreeSpace", "no version of the API before volume/v3alpha1 measures a share")
 	}
 	total, available, err := m.options.Local.FreeSpace(path)
 	return total, total - available, err
