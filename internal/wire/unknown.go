@@ -13,14 +13,16 @@ import (
 // can mean something else: of all volumes of a disk, say, instead of one. version is the package
 // of the called version: versions of the same shape share a message.
 func CheckFields(version protoreflect.FullName, m protoreflect.Message) error {
-	name := version.Append(m.Descriptor().Name())
-	number, err := foreign(name, m)
-	if err != nil {
-		return hosterr.Wrap("read", string(name), err)
-	}
-	if number != 0 {
-		return hosterr.WithHint("read", string(name), hosterr.Text(hosterr.ErrInvalid, "this version of the API has no field %d in it, and without that field the request may mean something else", number),
-			"call the version of the API whose client sent it, on its own pipe, or update csi-proxy; with -unknown-fields=log such fields are ignored, as the existing csi-proxy does")
+	if unknown := m.GetUnknown(); len(unknown) > 0 {
+		name := version.Append(m.Descriptor().Name())
+		number, err := foreign(name, unknown)
+		if err != nil {
+			return hosterr.Wrap("read", string(name), err)
+		}
+		if number != 0 {
+			return hosterr.WithHint("read", string(name), hosterr.Text(hosterr.ErrInvalid, "this version of the API has no field %d in it, and without that field the request may mean something else", number),
+				"call the version of the API whose client sent it, on its own pipe, or update csi-proxy; with -unknown-fields=log such fields are ignored, as the existing csi-proxy does")
+		}
 	}
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() { // without a closure, which would cost each call an allocation
@@ -28,6 +30,7 @@ func CheckFields(version protoreflect.FullName, m protoreflect.Message) error {
 		if f.Message() == nil || !m.Has(f) {
 			continue
 		}
+		var err error
 		switch v := m.Get(f); {
 		case f.IsMap():
 			err = checkValues(version, f, v.Map())
@@ -56,14 +59,14 @@ func checkValues(version protoreflect.FullName, f protoreflect.FieldDescriptor, 
 	return err
 }
 
-// foreign returns the number of the first field that a message does not have, or 0.
+// foreign returns the number of the first of the unknown fields of a message that is refused, or 0.
 //
 // A fork of csi-proxy has a file system in FormatVolume of its version v2alpha1, as ours in
 // v3alpha1: it may ask for what the method does anyway, and another one is the error.
 //
 // Source: the .proto of the fork that Longhorn uses on Windows.
-func foreign(name protoreflect.FullName, m protoreflect.Message) (protowire.Number, error) {
-	for b := []byte(m.GetUnknown()); len(b) > 0; {
+func foreign(name protoreflect.FullName, b []byte) (protowire.Number, error) {
+	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeField(b)
 		if n < 0 {
 			return protowire.MinValidNumber, nil // cannot be: the message was decoded
