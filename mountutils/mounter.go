@@ -144,28 +144,37 @@ func (m *Mounter) SMBMount(source, target, fstype string, options, sensitiveOpti
 func (m *Mounter) Unmount(target string) error {
 	ctx, cancel := m.limit()
 	defer cancel()
-	if m.node.SMB != nil {
-		if to, err := m.options.Mounter.Local.Readlink(target); err == nil {
-			if _, err := smb.ParseRemotePath(to); err == nil {
-				return m.m.UnstageShare(ctx, target, to)
-			}
-		}
+	if found, err := m.unmap(ctx, target); found || err != nil {
+		return err
 	}
 	if m.node.Volume != nil {
 		id, _, err := m.m.VolumeAt(ctx, target)
 		switch {
-		case ctx.Err() != nil:
-			return err
-		case err != nil && hosterr.KindOf(err) != nil && !errors.Is(err, hosterr.ErrNotFound):
-			return err
-		case err != nil: // nothing is mounted, the volume is gone, or it is a share
-		default:
+		case err == nil:
 			if _, err := m.node.Volume.WriteVolumeCache(ctx, &volume.WriteVolumeCacheRequest{VolumeID: id}); err != nil {
 				return hosterr.Wrap("unmount", hosterr.Quote(target), err)
 			}
-		}
+		case ctx.Err() != nil, hosterr.KindOf(err) != nil && !errors.Is(err, hosterr.ErrNotFound):
+			return err
+		} // otherwise nothing is mounted, the volume is gone, or it is a share
 	}
 	return m.m.Remove(ctx, target)
+}
+
+// unmap removes the link at a path, and the mapping with its last link, if it is one to a share
+// and the driver itself can read it.
+func (m *Mounter) unmap(ctx context.Context, path string) (found bool, err error) {
+	if m.node.SMB == nil {
+		return false, nil
+	}
+	to, err := m.options.Mounter.Local.Readlink(path)
+	if err != nil {
+		return false, nil
+	}
+	if _, err := smb.ParseRemotePath(to); err != nil {
+		return false, nil
+	}
+	return true, m.m.UnstageShare(ctx, path, to)
 }
 
 // UnmountDevice is [Mounter.Unmount].
@@ -199,9 +208,13 @@ func (m *Mounter) IsMountPoint(file string) (bool, error) {
 func (m *Mounter) CanSafelySkipMountPointCheck() bool { return false }
 
 // GetMountRefs returns the path itself if there is a mounted volume or a link: Windows cannot
-// list more.
+// list more. As with mount-utils, a path where nothing is has none.
 func (m *Mounter) GetMountRefs(pathname string) ([]string, error) {
-	if is, err := m.IsMountPoint(pathname); err != nil || !is {
+	is, err := m.IsMountPoint(pathname)
+	if os.IsNotExist(err) || err == nil && !is {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	return []string{pathname}, nil
@@ -229,11 +242,15 @@ func (m *Mounter) MakeDir(path string) error {
 	return m.m.MakeDir(ctx, path)
 }
 
-// Rmdir removes a link or an empty directory, if it exists. Drivers remove directories with
+// Rmdir removes a link or an empty directory, if it exists. Azure File unstages a share with it:
+// as with [Mounter.Unmount], the mapping goes with its last link. Drivers remove directories with
 // content, which may be a pod's data; this is an error.
 func (m *Mounter) Rmdir(path string) error {
 	ctx, cancel := m.limit()
 	defer cancel()
+	if found, err := m.unmap(ctx, path); found || err != nil {
+		return err
+	}
 	return m.m.Remove(ctx, path)
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
 // What public drivers assert of the Interface of their SafeFormatAndMount, in 2026.
@@ -188,6 +189,9 @@ func TestDisk(t *testing.T) {
 			if there, err := m.ExistsPath(path); there || err != nil {
 				t.Errorf("ExistsPath of %s: %t, %v", path, there, err)
 			}
+			if refs, err := m.GetMountRefs(path); len(refs) > 0 || err != nil {
+				t.Errorf("GetMountRefs of nothing at %s: %q, %v", path, refs, err)
+			}
 		}
 	})
 }
@@ -213,8 +217,13 @@ func TestShare(t *testing.T) {
 		if left := state(t, n).SMBMappings; len(left) > 0 {
 			t.Errorf("left on the node: %v", left)
 		}
-		must(t, m.MountSensitive(`\\files\data`, staging, "cifs", []string{"ann"}, []string{"ann-1"}))
-		must(t, m.Unmount(staging))
+		for what, remove := range map[string]func(string) error{"Unmount": m.Unmount, "Rmdir": m.Rmdir} {
+			must(t, m.MountSensitive(`\\files\data`, staging, "cifs", []string{"ann"}, []string{"ann-1"}))
+			must(t, remove(staging))
+			if left := state(t, n).SMBMappings; len(left) > 0 {
+				t.Errorf("%s left on the node: %v", what, left)
+			}
+		}
 	})
 }
 
@@ -299,5 +308,36 @@ func TestLimit(t *testing.T) {
 	}
 	if err := m.Unmount(target); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Unmount on a node that hangs: %v", err)
+	}
+}
+
+// late is a node whose answer comes when the time of the call is over.
+type late struct{ volume.Interface }
+
+func (l late) GetDiskNumberFromVolumeID(ctx context.Context, r *volume.GetDiskNumberFromVolumeIDRequest) (*volume.GetDiskNumberFromVolumeIDResponse, error) {
+	out, err := l.Interface.GetDiskNumberFromVolumeID(context.WithoutCancel(ctx), r)
+	<-ctx.Done()
+	return out, err
+}
+
+// Unmount does not succeed without unmounting, even if all that it has asked for is answered.
+func TestUnmountAtLimit(t *testing.T) {
+	n := newNode(t)
+	p, err := n.NewProcess(rules.Rules{})
+	must(t, err)
+	d, err := n.AttachDisk(simnode.Disk{Size: gib, Address: &simnode.Address{Port: 5, Lun: 7}})
+	must(t, err)
+	must(t, n.AwaitDisk(d.Number))
+	on := mounter.Node{Disk: p.Disk(), Volume: p.Volume(), Files: p.Filesystem(), Can: func(ctx context.Context) (context.Context, mounter.Abilities, error) {
+		return ctx, mounter.AllAbilities(), nil
+	}}
+	m, err := mountutils.New(on, mountutils.Options{})
+	must(t, err)
+	must(t, m.FormatAndMount(strconv.FormatUint(uint64(d.Number), 10), staging, "ntfs", nil))
+	on.Volume = late{on.Volume}
+	m, err = mountutils.New(on, mountutils.Options{Limit: 100 * time.Millisecond})
+	must(t, err)
+	if err := m.Unmount(staging); err == nil && len(state(t, n).Mounts) > 0 {
+		t.Error("Unmount succeeded, and the volume is still mounted")
 	}
 }
