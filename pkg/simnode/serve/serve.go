@@ -42,6 +42,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -154,26 +155,12 @@ func socketDir() (string, error) { return os.MkdirTemp("", "csi") }
 // Open serves n until [Server.Close]. When it returns, all pipes accept
 // connections. Tests should use [Start].
 func Open(n *simnode.Node, config Config) (*Server, error) {
-	s := &Server{node: n}
-	if err := s.parse(config.Flags); err != nil {
-		return nil, err
-	}
-	if asFlags := s.served.Rules(); len(config.Flags) > 0 {
-		config.Rules, config.APIs = asFlags, s.served.APIs()
-	} else {
-		if len(config.WorkingDirs) == 0 {
-			config.WorkingDirs = asFlags.WorkingDirs
-		}
-		if config.AllowedServices == nil {
-			config.AllowedServices = asFlags.AllowedServices
-		}
-	}
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	s.config = config
-	var err error
-	if s.dirs, err = policy.ParseDirs(config.WorkingDirs); err != nil {
+	s := &Server{node: n, config: config}
+	err := s.configure()
+	if err != nil {
 		return nil, err
 	}
 	if !config.StandardPipes {
@@ -187,6 +174,26 @@ func Open(n *simnode.Node, config Config) (*Server, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// configure applies the flags of the configuration, and what is the default without any.
+func (s *Server) configure() (err error) {
+	s.served = flags.Served{}
+	if err := s.parse(s.config.Flags); err != nil {
+		return err
+	}
+	if asFlags := s.served.Rules(); len(s.config.Flags) > 0 {
+		s.config.Rules, s.config.APIs = asFlags, s.served.APIs()
+	} else {
+		if len(s.config.WorkingDirs) == 0 {
+			s.config.WorkingDirs = asFlags.WorkingDirs
+		}
+		if s.config.AllowedServices == nil {
+			s.config.AllowedServices = asFlags.AllowedServices
+		}
+	}
+	s.dirs, err = policy.ParseDirs(s.config.WorkingDirs)
+	return err
 }
 
 // parse parses the flags of csi-proxy.
@@ -286,8 +293,14 @@ func (s *Server) Replace(change func(*Config)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	standard := s.config.StandardPipes
+	before := slices.Clone(s.config.Flags)
 	change(&s.config)
 	s.config.StandardPipes = standard
+	if !slices.Equal(before, s.config.Flags) {
+		if err := s.configure(); err != nil {
+			return err
+		}
+	}
 	served, err := s.pipes()
 	if err != nil {
 		return err

@@ -100,6 +100,16 @@ func TestFlags(t *testing.T) {
 	if _, err := c.Mkdir(t.Context(), &filesystems.MkdirRequest{Path: `D:\csi\a`}); err == nil || !strings.Contains(err.Error(), "read-only-api") {
 		t.Errorf("Mkdir with -read-only-api: %v", err)
 	}
+	must(t, s.Replace(func(c *serve.Config) { c.Flags = []string{`-working-dir=D:\csi`} }))
+	_, err = c.Mkdir(t.Context(), &filesystems.MkdirRequest{Path: `D:\csi\a`})
+	if err != nil && strings.Contains(err.Error(), "read-only-api") {
+		t.Errorf("Mkdir after a restart without -read-only-api: %v", err)
+	}
+	if disk, err := diskv1.NewClientWithPipePath(s.PipePath("disk", diskv1.Version)); err != nil {
+		t.Errorf("after a restart with all groups: %v", err)
+	} else {
+		must(t, disk.Close())
+	}
 	for arg, want := range map[string]string{
 		"-v=4": "want one of those that say what csi-proxy serves: -disk-content", "read-only-api": "want flags", "-disk-content=all": "want strict, cleaned or unknown",
 		"-kubelet-path=": "want a directory", "-enable-api=disc": `no API "disc"`, "-working-dir=csi": "csi",
