@@ -6,9 +6,9 @@
 //	safe := &mount.SafeFormatAndMount{Interface: m, Exec: exec.New()}
 //
 // FormatAndMount of SafeFormatAndMount is no method of its Interface, and runs PowerShell. So
-// drivers assert that the Interface has more methods. [Mounter] has those that Azure Disk, Azure
-// File and GCE PD assert, with their signatures; a driver whose methods take a context calls
-// pkg/mounter itself.
+// drivers assert that the Interface has more methods. [Mounter] has those that Azure File and GCE PD
+// assert, and of Azure Disk all but GetVolumeStats, which returns a type of CSI: a type that embeds
+// Mounter adds it. A driver whose methods take a context calls pkg/mounter itself.
 package mountutils
 
 import (
@@ -155,6 +155,13 @@ func (m *Mounter) Unmount(target string) error {
 				return hosterr.Wrap("unmount", hosterr.Quote(target), err)
 			}
 		case ctx.Err() != nil, hosterr.KindOf(err) != nil && !errors.Is(err, hosterr.ErrNotFound):
+			return err
+		case id != "": // its disk is not known: it may be gone, and then nothing can be written
+			if _, failed := m.node.Volume.WriteVolumeCache(ctx, &volume.WriteVolumeCacheRequest{VolumeID: id}); failed != nil && ctx.Err() != nil {
+				return failed
+			}
+		case hosterr.KindOf(err) == nil && m.node.SMB == nil:
+			// An error of the existing proxy, which has no kind, and not that of a share.
 			return err
 		} // otherwise nothing is mounted, the volume is gone, or it is a share
 	}

@@ -341,3 +341,59 @@ func TestUnmountAtLimit(t *testing.T) {
 		t.Error("Unmount succeeded, and the volume is still mounted")
 	}
 }
+
+// old is a proxy whose errors have no kind, and which counts what is written.
+type old struct {
+	volume.Interface
+	at, disk error
+	written  int
+}
+
+func (o *old) GetVolumeIDFromTargetPath(ctx context.Context, r *volume.GetVolumeIDFromTargetPathRequest) (*volume.GetVolumeIDFromTargetPathResponse, error) {
+	if o.at != nil {
+		return nil, o.at
+	}
+	return o.Interface.GetVolumeIDFromTargetPath(ctx, r)
+}
+
+func (o *old) GetDiskNumberFromVolumeID(ctx context.Context, r *volume.GetDiskNumberFromVolumeIDRequest) (*volume.GetDiskNumberFromVolumeIDResponse, error) {
+	if o.disk != nil {
+		return nil, o.disk
+	}
+	return o.Interface.GetDiskNumberFromVolumeID(ctx, r)
+}
+
+func (o *old) WriteVolumeCache(ctx context.Context, r *volume.WriteVolumeCacheRequest) (*volume.WriteVolumeCacheResponse, error) {
+	o.written++
+	return o.Interface.WriteVolumeCache(ctx, r)
+}
+
+// No volume is unmounted unwritten because a proxy without kinds of errors failed once.
+func TestUnmountWrites(t *testing.T) {
+	failed := errors.New("PowerShell failed")
+	for what, o := range map[string]*old{"which volume": {at: failed}, "which disk": {disk: failed}} {
+		n := newNode(t)
+		p, err := n.NewProcess(rules.Rules{})
+		must(t, err)
+		d, err := n.AttachDisk(simnode.Disk{Size: gib, Address: &simnode.Address{Port: 5, Lun: 7}})
+		must(t, err)
+		must(t, n.AwaitDisk(d.Number))
+		on := mounter.Node{Disk: p.Disk(), Volume: p.Volume(), Files: p.Filesystem(), Can: func(ctx context.Context) (context.Context, mounter.Abilities, error) {
+			return ctx, mounter.AllAbilities(), nil
+		}}
+		m, err := mountutils.New(on, mountutils.Options{})
+		must(t, err)
+		must(t, m.FormatAndMount(strconv.FormatUint(uint64(d.Number), 10), staging, "ntfs", nil))
+		o.Interface, on.Volume = on.Volume, o
+		m, err = mountutils.New(on, mountutils.Options{})
+		must(t, err)
+		if err := m.Unmount(staging); err == nil && o.written == 0 {
+			t.Errorf("unmounted, and not written, because it failed to say %s", what)
+		}
+		o.at, o.disk = nil, nil
+		must(t, m.Unmount(staging))
+		if o.written == 0 || len(state(t, n).Mounts) > 0 {
+			t.Errorf("failed to say %s once: written %d times, mounted %v", what, o.written, state(t, n).Mounts)
+		}
+	}
+}
