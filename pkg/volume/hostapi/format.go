@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -159,7 +158,10 @@ func (v volumeAPI) FormatVolumeWithUnit(volumeID string, bytes uint32) error {
 	}
 	v.host.Ctx = context.WithoutCancel(v.host.Ctx)
 	f := format{v, volumeID, bytes}
-	return v.host.Node.Join(v.host.Ctx, fmt.Sprint("format ", strings.ToLower(volumeID), " ", bytes), f.run)
+	if err := v.host.Node.Join(v.host.Ctx, "format "+strings.ToLower(volumeID), f.run); err != nil {
+		return err
+	}
+	return f.hasUnit() // the format may have been one of another call, or Windows may have chosen its own
 }
 
 // format is the format of one volume.
