@@ -249,7 +249,7 @@ func (m *Mounter) MakeDir(path string) error {
 	return m.m.MakeDir(ctx, path)
 }
 
-// Rmdir removes a link or an empty directory, if it exists. Azure File unstages a share with it:
+// Rmdir removes a link, a file or an empty directory, if it exists. Azure File unstages a share with it:
 // as with [Mounter.Unmount], the mapping goes with its last link. Drivers remove directories with
 // content, which may be a pod's data; this is an error.
 func (m *Mounter) Rmdir(path string) error {
@@ -310,7 +310,7 @@ func number(what, text string) (uint32, error) {
 }
 
 // FormatAndMount takes the disk with a number online, formats it if Options.Format allows it, and
-// mounts its volume at target.
+// mounts its volume at target. The disk is the one that has the number when the call begins.
 func (m *Mounter) FormatAndMount(source, target, fstype string, _ []string) error {
 	n, err := number("disk", source)
 	if err != nil {

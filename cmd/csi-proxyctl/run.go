@@ -109,7 +109,7 @@ why found problems, 130 interrupted.`,
 				}
 			}
 			// Programs that read JSON, and a watch that collects its output, get no notes.
-			if watch := c.Flags().Lookup("watch"); (a.output == formatTable || a.output == formatWide) && (watch == nil || !watch.Changed) {
+			if watch := c.Flags().Lookup("watch"); slices.Contains([]string{formatTable, formatWide, formatNarrow}, a.output) && (watch == nil || !watch.Changed) {
 				a.settled = a.noteWaits(c.Context(), a.inFlight)
 			}
 			return nil

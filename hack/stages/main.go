@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -85,7 +86,7 @@ func run(args []string, stdout io.Writer) int {
 		fmt.Fprintf(stdout, "usage: stages %s\n", strings.Join(slices.Sorted(maps.Keys(known)), "|"))
 		return 2
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
 	stages := known[args[0]]
@@ -125,7 +126,12 @@ func run(args []string, stdout io.Writer) int {
 	side.Wait()
 	fmt.Fprint(stdout, later.String())
 	r.done = append(r.done, other.done...)
-	return r.close(args[0])
+	code := r.close(args[0])
+	if len(r.done) < len(stages) { // also between two stages
+		fmt.Fprintf(stdout, "interrupted: %d of %d stages ran\n", len(r.done), len(stages))
+		return 1
+	}
+	return code
 }
 
 // waiting are the stages that mostly wait, for Wine. Where they follow the stage before, which
