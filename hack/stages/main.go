@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -100,14 +100,24 @@ func run(args []string, stdout io.Writer) int {
 
 	r := &report{out: stdout, began: time.Now()}
 	alone, beside := split(stages)
-	if len(beside) > 0 {
-		fmt.Fprintf(stdout, "After %s the stages %s run one after another, beside those that follow. Their output comes at the end.\n\n", before, strings.Join(waiting, ", "))
-	}
 	var (
-		later bytes.Buffer
-		other = &report{out: &later}
+		other = &report{}
+		later *os.File // commands write to it at the same time, and it stays if this process is killed
 		side  sync.WaitGroup
 	)
+	if len(beside) > 0 {
+		fmt.Fprintf(stdout, "After %s the stages %s run one after another, beside those that follow. Their output is in %s, and comes at the end.\n\n", before, strings.Join(waiting, ", "), besideLog)
+		err := os.MkdirAll(filepath.Dir(besideLog), 0o755)
+		if err == nil {
+			later, err = os.Create(besideLog)
+		}
+		if err != nil {
+			fmt.Fprintln(stdout, err)
+			return 1
+		}
+		defer later.Close()
+		other.out = later
+	}
 	for _, s := range alone {
 		if ctx.Err() != nil {
 			break
@@ -124,7 +134,15 @@ func run(args []string, stdout io.Writer) int {
 		}
 	}
 	side.Wait()
-	fmt.Fprint(stdout, later.String())
+	if later != nil {
+		_, err := later.Seek(0, io.SeekStart)
+		if err == nil {
+			_, err = io.Copy(stdout, later)
+		}
+		if err != nil {
+			fmt.Fprintf(stdout, "%s: %v\n", besideLog, err)
+		}
+	}
 	r.done = append(r.done, other.done...)
 	code := r.close(args[0])
 	if len(r.done) < len(stages) { // also between two stages
@@ -139,6 +157,8 @@ func run(args []string, stdout io.Writer) int {
 var waiting = []string{"wine", "lab", "gcepd"}
 
 const before = "build"
+
+var besideLog = filepath.Join("bin", "beside.log")
 
 // split returns the stages that run one after another, and those that run beside them.
 func split(stages []stage) (alone, beside []stage) {

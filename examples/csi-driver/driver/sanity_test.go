@@ -104,7 +104,7 @@ func TestSanity(t *testing.T) {
 		if left := e.left(); len(left) > 0 {
 			t.Errorf("%s: left on the node: %q", e.setup, left)
 		}
-		if log := e.program.String(); log != "" && e.setup.beta == strings.Contains(log, `"disk":"v1"`) {
+		if log := e.program.String(); log != "" && e.setup.beta != strings.Contains(log, `"disk":"v1beta3"`) {
 			t.Errorf("%s: the program speaks other versions:\n%s", e.setup, log)
 		}
 	}
