@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -67,7 +66,7 @@ func lists() map[string][]stage {
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
 		"check":        {format, generated, vet, unitQuick},
-		"test":         {setup, images, tools, format, generated, workflows, build, wine, lab, gce, vet, static, dead, vuln, unit, example, deploy, release, race, fuzz, published, flood, kill, demo},
+		"test":         {setup, images, tools, format, generated, workflows, vet, static, dead, vuln, build, unit, example, deploy, release, race, fuzz, published, flood, kill, wine, lab, gce, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
 		"soak":         {setup, images, build, kills, volumes, worlds, faults, content, hunt, longFlood, longFuzz},
@@ -99,79 +98,18 @@ func run(args []string, stdout io.Writer) int {
 	fmt.Fprintf(stdout, "  %-12s up to %s\n\n", "together", total)
 
 	r := &report{out: stdout, began: time.Now()}
-	alone, beside := split(stages)
-	var (
-		other = &report{}
-		later *os.File // commands write to it at the same time, and it stays if this process is killed
-		side  sync.WaitGroup
-	)
-	if len(beside) > 0 {
-		fmt.Fprintf(stdout, "After %s the stages %s run one after another, beside those that follow. Their output is in %s, and comes at the end.\n\n", before, strings.Join(waiting, ", "), besideLog)
-		err := os.MkdirAll(filepath.Dir(besideLog), 0o755)
-		if err == nil {
-			later, err = os.Create(besideLog)
-		}
-		if err != nil {
-			fmt.Fprintln(stdout, err)
-			return 1
-		}
-		defer later.Close()
-		other.out = later
-	}
-	for _, s := range alone {
+	for _, s := range stages {
 		if ctx.Err() != nil {
 			break
 		}
 		r.do(ctx, s)
-		if s.name == before {
-			side.Go(func() {
-				for _, s := range beside {
-					if ctx.Err() == nil {
-						other.do(ctx, s)
-					}
-				}
-			})
-		}
 	}
-	side.Wait()
-	if later != nil {
-		_, err := later.Seek(0, io.SeekStart)
-		if err == nil {
-			_, err = io.Copy(stdout, later)
-		}
-		if err != nil {
-			fmt.Fprintf(stdout, "%s: %v\n", besideLog, err)
-		}
-	}
-	r.done = append(r.done, other.done...)
 	code := r.close(args[0])
 	if len(r.done) < len(stages) { // also between two stages
 		fmt.Fprintf(stdout, "interrupted: %d of %d stages ran\n", len(r.done), len(stages))
 		return 1
 	}
 	return code
-}
-
-// waiting are the stages that mostly wait, for Wine. Where they follow the stage before, which
-// builds what they run, the others need not wait for them.
-var waiting = []string{"wine", "lab", "gcepd"}
-
-const before = "build"
-
-var besideLog = filepath.Join("bin", "beside.log")
-
-// split returns the stages that run one after another, and those that run beside them.
-func split(stages []stage) (alone, beside []stage) {
-	built := false
-	for _, s := range stages {
-		if built && slices.Contains(waiting, s.name) {
-			beside = append(beside, s)
-			continue
-		}
-		built = built || s.name == before
-		alone = append(alone, s)
-	}
-	return alone, beside
 }
 
 // report collects what the stages did. Tests are counted from the records of go test.

@@ -57,24 +57,6 @@ func TestAFailedStageFailsTheRun(t *testing.T) {
 	}
 }
 
-// What waits for Wine runs beside the others in make test, after the programs are built, and by
-// itself where it is all that was asked for.
-func TestStagesBesideOthers(t *testing.T) {
-	alone, beside := split(lists()["test"])
-	var names []string
-	for _, s := range beside {
-		names = append(names, s.name)
-	}
-	if !slices.Equal(names, waiting) || len(alone)+len(beside) != len(lists()["test"]) {
-		t.Errorf("beside the others run %q, want %q", names, waiting)
-	}
-	for _, list := range []string{"wine", "gcepd"} {
-		if _, beside := split(lists()[list]); len(beside) > 0 {
-			t.Errorf("of make %s, %d stages run beside others", list, len(beside))
-		}
-	}
-}
-
 func TestUnknownListIsRefused(t *testing.T) {
 	var out strings.Builder
 	if code := run([]string{"nonsense"}, &out); code != 2 || !strings.Contains(out.String(), "check|cluster|fuzz|gcepd|generate|") {
