@@ -158,10 +158,15 @@ func (v volumeAPI) FormatVolumeWithUnit(volumeID string, bytes uint32) error {
 	}
 	v.host.Ctx = context.WithoutCancel(v.host.Ctx)
 	f := format{v, volumeID, bytes}
-	if err := v.host.Node.Join(v.host.Ctx, "format "+strings.ToLower(volumeID), f.run); err != nil {
+	own := false
+	err := v.host.Node.Join(v.host.Ctx, "format "+strings.ToLower(volumeID), func() error {
+		own = true
+		return f.run()
+	})
+	if err != nil || own {
 		return err
 	}
-	return f.hasUnit() // the format may have been one of another call, or Windows may have chosen its own
+	return f.hasUnit() // another call formatted it, perhaps with other units
 }
 
 // format is the format of one volume.
