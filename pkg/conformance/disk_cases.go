@@ -384,7 +384,12 @@ func identityCases() []testCase {
 				e.Errorf("ListDisks has the disk of Windows as %+v", d)
 			}
 			e.ok(e.setOnline(number, false))
-			if d := e.disk(number); d.IsOnline || d.OfflineReason == "" {
+			if d := e.disk(number); d.IsOnline {
+				e.Errorf("ListDisks has an offline disk as %+v", d)
+			}
+		}},
+		{name: "disk is listed with the reason why it is offline", run: func(e *env) {
+			if d := e.disk(e.attach(Disk{Size: 64 * mib, Offline: yes()})); d.IsOnline || d.OfflineReason == "" {
 				e.Errorf("ListDisks has an offline disk as %+v", d)
 			}
 		}},
