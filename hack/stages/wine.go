@@ -107,7 +107,7 @@ func wineTests(ctx context.Context, r *report) error {
 		return nil
 	}
 	errs := []error{
-		w.test(ctx, "test", nil, "./wine", "./windows"),
+		w.test(ctx, "test", nil, "./wine"),
 		w.test(ctx, ".", nil, "./internal/win32/native/...", "./internal/apiserver/pipes", "./internal/apiserver/serve",
 			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/winpath", "./pkg/simnode", "./pkg/simnode/serve", "./pkg/simnode/control", "./pkg/remote"),
 		w.test(ctx, ".", nil, "-run", "^TestThroughPipes$", "./pkg/conformance"), // in process nothing is of Windows

@@ -1,5 +1,4 @@
-// Package testbed has what csi-proxy-verify and the tests in test/windows make on a real
-// Windows: virtual disks and services of their own. It is empty on other systems, which
+// Package testbed has what csi-proxy-verify makes on a real Windows: virtual disks and services of their own. It is empty on other systems, which
 // have the simulated node instead.
 package testbed
 

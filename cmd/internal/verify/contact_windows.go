@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,7 +19,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/testbed"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
@@ -188,37 +186,4 @@ func iscsiBuffers(p *place) string {
 		}
 	}
 	return fmt.Sprintf("a buffer of 16 bytes for %d logins: %#x; removal without an initiator: %#x; %d of %d sessions have no connection", count, short, none, without, len(sessions))
-}
-
-// locations compares the location of each disk of this machine with that of Get-Disk. It changes
-// nothing.
-func locations(p *place) string {
-	out, err := exec.CommandContext(p.Context(), "powershell.exe", "-NoProfile", "-NonInteractive", "-Command",
-		`Get-Disk | ForEach-Object { "$($_.Number)|$($_.BusType)|$($_.Location)" }`).Output()
-	p.need(err)
-	var answers []string
-	for line := range strings.Lines(string(out)) {
-		parts := strings.SplitN(strings.TrimSpace(line), "|", 3)
-		var number uint32
-		if _, err := fmt.Sscan(parts[0], &number); err != nil || len(parts) != 3 {
-			continue
-		}
-		d, err := storage.OpenDisk(p.Context(), p.node, number, storage.Query)
-		p.need(err)
-		b, err := d.Property(p.Context(), win32.StorageDeviceLocationProperty, 1024)
-		d.Close()
-		text := ""
-		if err == nil {
-			text, err = win32.DecodeLocation(b)
-		}
-		switch {
-		case err != nil:
-			answers = append(answers, fmt.Sprintf("%s: %v", parts[1], err))
-		case text == parts[2]:
-			answers = append(answers, parts[1]+": the same")
-		default:
-			answers = append(answers, fmt.Sprintf("%s: %q, and Get-Disk %q", parts[1], text, parts[2]))
-		}
-	}
-	return strings.Join(answers, "; ")
 }

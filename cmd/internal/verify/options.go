@@ -1,15 +1,18 @@
 package verify
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -22,6 +25,7 @@ type options struct {
 	FirstContact    bool // only the ten questions on which most depends
 	BeforeReboot    bool
 	AfterReboot     bool
+	Target          string // address:port,IQN of an iSCSI target
 	State           string // directory of what the next run has to find
 	DryRun          bool
 	Only            string // regular expression of sections and tests
@@ -51,6 +55,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.BoolVar(&o.MachineSettings, "machine-settings", false, "also change settings of the machine: automatic mounting, services, a local account and a share. Each is put back")
 	f.BoolVar(&o.BeforeReboot, "before-reboot", false, "prepare the questions about a restart of Windows, and leave what they need: restart, and run with -after-reboot")
 	f.BoolVar(&o.AfterReboot, "after-reboot", false, "ask them, and remove what was left")
+	f.StringVar(&o.Target, "iscsi-target", "", "with -machine-settings: `address:port,IQN` of an iSCSI target whose LUNs nothing uses; "+chapUser+" and "+chapSecret+" have its CHAP account")
 	f.StringVar(&o.State, "state", "", "`directory` of what the next run has to find (default %ProgramData%\\csi-proxy-verify)")
 	f.BoolVar(&o.DryRun, "dry-run", false, "print what a run would do, and do nothing")
 	f.StringVar(&o.Only, "only", "", "run only sections, or tests in them, whose names match this regular `expression`, as in go test -run")
@@ -80,6 +85,11 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	if o.FirstContact && (o.reboot() || o.Only != "") {
 		return fail("-first-contact is a run of its own, without -only and the two runs around a restart")
 	}
+	if o.Target != "" {
+		if _, _, err := parseTarget(o.Target); err != nil || !o.MachineSettings {
+			return fail("-iscsi-target %q: want address:port,IQN, and -machine-settings: %v", o.Target, err)
+		}
+	}
 	if o.World != "" && !o.Simulated {
 		return fail("-world needs -simulated")
 	}
@@ -92,6 +102,22 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 		}
 	}
 	return o, nil
+}
+
+// The environment variables with the CHAP account for -iscsi-target.
+const (
+	chapUser   = "CSI_PROXY_VERIFY_CHAP_USER"
+	chapSecret = "CSI_PROXY_VERIFY_CHAP_SECRET"
+)
+
+// parseTarget parses -iscsi-target.
+func parseTarget(text string) (portal *iscsi.TargetPortal, iqn string, err error) {
+	address, iqn, _ := strings.Cut(text, ",")
+	at, err := netip.ParseAddrPort(address)
+	if err == nil && iqn == "" {
+		err = errors.New("no IQN")
+	}
+	return &iscsi.TargetPortal{TargetAddress: at.Addr().String(), TargetPort: uint32(at.Port())}, iqn, err
 }
 
 // reboot reports whether the run is one of the two around a restart.

@@ -11,7 +11,13 @@ func ownSecondInstance(*place) string { return "" }
 func ownerRights(*place) string       { return "" }
 func nativeMapping(*place) string     { return "" }
 func iscsiBuffers(*place) string      { return "" }
-func locations(*place) string         { return "" }
 func pipeOfAService(*place) string    { return "" }
 func endsEarly(*place) string         { return "" }
 func deleteAfterStop(*place) string   { return "" }
+func disksOfMachine(*place) string    { return "" }
+func partitionsOfOurs(*place) string  { return "" }
+func largestSize(*place) string       { return "" }
+func volumeOfReFS(*place) string      { return "" }
+func bothFormats(*place) string       { return "" }
+func bothMappings(*place) string      { return "" }
+func loginToTarget(*place) string     { return "" }

@@ -42,8 +42,8 @@ type machine interface {
 	KeepMapping(remote string) error
 	// Share returns a share that the node can reach. It may be made for that.
 	Share() (share, error)
-	// Target returns an iSCSI target that a test may log in to.
-	Target() (iqn string, portal *iscsi.TargetPortal, ok bool)
+	// Target returns the login to an iSCSI target that a test may use.
+	Target() (login iscsi.ConnectTargetRequest, ok bool)
 	// SANPolicy returns the policy for new disks.
 	SANPolicy() (string, error)
 	// Keep returns a name with which Resume finds a disk after a restart of Windows.
@@ -247,8 +247,8 @@ func (s *simulated) Share() (share, error) {
 }
 
 // Target implements machine: it is the target that every simulated node can reach.
-func (s *simulated) Target() (iqn string, portal *iscsi.TargetPortal, ok bool) {
-	return "iqn.2025-01.com.example:data", &iscsi.TargetPortal{TargetAddress: "192.0.2.10", TargetPort: 3260}, true
+func (s *simulated) Target() (login iscsi.ConnectTargetRequest, ok bool) {
+	return iscsi.ConnectTargetRequest{TargetPortal: &iscsi.TargetPortal{TargetAddress: "192.0.2.10", TargetPort: 3260}, IQN: "iqn.2025-01.com.example:data"}, true
 }
 
 // SANPolicy implements machine.

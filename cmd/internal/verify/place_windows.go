@@ -32,6 +32,7 @@ type here struct {
 	journal   *journal
 	api       win32.API
 	files     string // directory of the VHDX files
+	target    string // -iscsi-target
 	kept      bool   // they stay for the run after a restart
 	automount *bool  // what to set it to at the end
 }
@@ -55,7 +56,7 @@ func (p *place) openWindows(b node.Backend, noAutomount bool, open func(win32.AP
 			p.Errorf("log of backend %s: %s", b, replaced.String())
 		}
 	})
-	h := &here{journal: &journal{p.o.Journal}, files: p.dir + "-disks"}
+	h := &here{journal: &journal{p.o.Journal}, files: p.dir + "-disks", target: p.o.Target}
 	if err := os.MkdirAll(h.files, 0o700); err != nil {
 		return err
 	}
@@ -134,22 +135,23 @@ func (h *here) Share() (share, error) {
 	const script = `New-LocalUser -Name $env:VERIFY_NAME -Password (ConvertTo-SecureString $env:VERIFY_PASSWORD -AsPlainText -Force) | Out-Null
 icacls $env:VERIFY_DIR /grant ($env:VERIFY_NAME + ':(OI)(CI)F') | Out-Null
 New-SmbShare -Name $env:VERIFY_NAME -Path $env:VERIFY_DIR -FullAccess $env:VERIFY_NAME -EncryptData $true | Out-Null`
-	return s, powershell(script, "VERIFY_NAME="+name, "VERIFY_PASSWORD="+s.password, "VERIFY_DIR="+dir)
+	_, err = powershell(script, "VERIFY_NAME="+name, "VERIFY_PASSWORD="+s.password, "VERIFY_DIR="+dir)
+	return s, err
 }
 
-// powershell runs a script, with the values that it needs in its environment: arguments
-// are shown to every program.
-func powershell(script string, env ...string) error {
-	c := exec.Command("powershell.exe", "-NoProfile", "-NonInteractive", "-Command", "$ErrorActionPreference = 'Stop'\n"+script)
-	c.Env = append(os.Environ(), env...)
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("powershell: %w: %s", err, out)
+// Target implements machine: that of -iscsi-target, with the CHAP user and secret in the
+// environment, because arguments are shown to every program.
+func (h *here) Target() (login iscsi.ConnectTargetRequest, ok bool) {
+	portal, iqn, err := parseTarget(h.target)
+	if err != nil { // as options were checked, there is none
+		return login, false
 	}
-	return nil
+	login.TargetPortal, login.IQN = portal, iqn
+	if user := os.Getenv(chapUser); user != "" {
+		login.AuthType, login.ChapUsername, login.ChapSecret = iscsi.ONE_WAY_CHAP, user, os.Getenv(chapSecret)
+	}
+	return login, true
 }
-
-// Target implements machine. Windows has no target of its own.
-func (h *here) Target() (iqn string, portal *iscsi.TargetPortal, ok bool) { return "", nil, false }
 
 // SANPolicy implements machine: the value with which the partition manager stores what
 // diskpart's command "san" sets (VDS_SAN_POLICY).
@@ -256,10 +258,12 @@ func undo(e entry) error {
 		if !strings.HasPrefix(e.Name, directoryPrefix) {
 			return fmt.Errorf("%s %s is not one of this program", e.Kind, e.Name)
 		}
+		remove := `Get-LocalUser | Where-Object Name -eq $env:VERIFY_NAME | Remove-LocalUser`
 		if e.Kind == kindShare {
-			return powershell(`Get-SmbShare | Where-Object Name -eq $env:VERIFY_NAME | Remove-SmbShare -Force`, "VERIFY_NAME="+e.Name)
+			remove = `Get-SmbShare | Where-Object Name -eq $env:VERIFY_NAME | Remove-SmbShare -Force`
 		}
-		return powershell(`Get-LocalUser | Where-Object Name -eq $env:VERIFY_NAME | Remove-LocalUser`, "VERIFY_NAME="+e.Name)
+		_, err := powershell(remove, "VERIFY_NAME="+e.Name)
+		return err
 	}
 	return fmt.Errorf("unknown entry %+v", e)
 }

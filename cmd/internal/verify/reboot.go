@@ -373,12 +373,12 @@ func (p *place) startInitiator() {
 
 func sessionBefore(p *place) note {
 	p.startInitiator()
-	if iqn, portal, ok := p.Target(); ok {
-		_, err := p.services.ISCSI.AddTargetPortal(p.Context(), &iscsi.AddTargetPortalRequest{TargetPortal: portal})
+	if login, ok := p.Target(); ok {
+		_, err := p.services.ISCSI.AddTargetPortal(p.Context(), &iscsi.AddTargetPortalRequest{TargetPortal: login.TargetPortal})
 		p.need(err)
-		_, err = p.services.ISCSI.DiscoverTargetPortal(p.Context(), &iscsi.DiscoverTargetPortalRequest{TargetPortal: portal})
+		_, err = p.services.ISCSI.DiscoverTargetPortal(p.Context(), &iscsi.DiscoverTargetPortalRequest{TargetPortal: login.TargetPortal})
 		p.need(err)
-		_, err = p.services.ISCSI.ConnectTarget(p.Context(), &iscsi.ConnectTargetRequest{TargetPortal: portal, IQN: iqn})
+		_, err = p.services.ISCSI.ConnectTarget(p.Context(), &login)
 		p.need(err)
 	}
 	sessions, err := p.node.API.GetIScsiSessionList()

@@ -44,13 +44,10 @@ func rehearse(t *testing.T, args ...string) (exit int, r report, stdout string) 
 	return exit, r, out.String()
 }
 
-// The whole program, over a simulated node.
+// A part of the contract, over a simulated node. Package conformance runs all of it there, and the
+// other sections are those of TestQuestionsFindTheWorld.
 func TestRehearsal(t *testing.T) {
-	args := []string{"-machine-settings"}
-	if testing.Short() {
-		args = append(args, "-only", "contract-(wmi|pipes)/(partition|mount|system)")
-	}
-	exit, r, out := rehearse(t, args...)
+	exit, r, out := rehearse(t, "-machine-settings", "-only", "contract-(wmi|pipes)/(partition|mount|system)")
 	if exit != 0 || r.count(failed) != 0 || r.count(passed) < 20 {
 		t.Errorf("exit code %d, %d ok, %d failed:\n%s", exit, r.count(passed), r.count(failed), out)
 	}
@@ -69,7 +66,7 @@ func TestQuestionsFindTheWorld(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		exit, r, out := rehearse(t, "-machine-settings", "-world", name, "-only", "^(questions|operations|pipes)")
+		exit, r, out := rehearse(t, "-machine-settings", "-world", name, "-only", "^(questions|statuses|operations|pipes)")
 		if exit != 0 {
 			t.Errorf("world %s: exit code %d:\n%s", name, exit, out)
 		}
@@ -297,7 +294,8 @@ func TestDryRunDoesNothing(t *testing.T) {
 
 func TestWrongFlagsAreRefused(t *testing.T) {
 	for _, args := range [][]string{{"-world", "kind"}, {"-simulated", "-world", "flat"}, {"-only", "("}, {"questions"}, {"-nosuch"},
-		{"-before-reboot", "-after-reboot"}, {"-first-contact", "-only", "questions"}, {"-simulated", "-first-contact", "-before-reboot"}, {"-simulated", "-before-reboot"}} {
+		{"-before-reboot", "-after-reboot"}, {"-first-contact", "-only", "questions"}, {"-simulated", "-first-contact", "-before-reboot"}, {"-simulated", "-before-reboot"},
+		{"-iscsi-target", "192.0.2.1:3260,iqn.2025-01.com.example:data"}, {"-machine-settings", "-iscsi-target", "192.0.2.1:3260"}, {"-machine-settings", "-iscsi-target", "target"}} {
 		var out, trouble bytes.Buffer
 		if exit := Run(t.Context(), "test", args, nil, &out, &trouble); exit != exitRefused || trouble.Len() == 0 {
 			t.Errorf("%q: exit code %d, %q", args, exit, trouble.String())
