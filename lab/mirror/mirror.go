@@ -164,6 +164,9 @@ func (m *Mirror) pull() {
 			m.failed("rename", c.path, err)
 			continue
 		}
+		if replaced, known := m.ids[c.path]; known {
+			m.forget(replaced) // or update would remove the new file for it
+		}
 		m.renamed(c.from, c.path)
 		renamed = append(renamed, c.path)
 		for j := i + 1; j < len(changes); j++ { // they were read under the old name
@@ -238,6 +241,10 @@ func (m *Mirror) pullPath(below string) {
 	id, known := m.ids[below]
 	e := m.have[id]
 	info, err := os.Lstat(host)
+	if known && err == nil && e.link == "" && e.dir != info.IsDir() { // a file in place of a directory, or the reverse
+		m.removed(below)
+		known = false
+	}
 	switch {
 	case errors.Is(err, os.ErrNotExist) && known:
 		m.removed(below)

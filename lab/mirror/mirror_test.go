@@ -149,6 +149,20 @@ func TestProgramToNode(t *testing.T) {
 	e.exists(pods+`\a`, false)
 	e.exists(pods, true)
 
+	// What a program writes aside and renames over its file, as state is written, is there once;
+	// so is what takes the place of another kind.
+	state := pods + `\state`
+	e.program(`mkdir|`+pods+`\kind`, "ok", `write|`+state+`|1`, "ok", `write|`+state+`.tmp|12345`, "ok")
+	e.exists(state+`.tmp`, true)
+	e.program(`rename|`+state+`.tmp|`+state, "ok", `remove|`+pods+`\kind`, "ok", `write|`+pods+`\kind|1`, "ok")
+	e.exists(state+`.tmp`, false)
+	e.exists(state, true)
+	e.program(`size|`+state, "5", `list|`+pods, "[kind state]")
+	must[*filesystem.RmdirResponse](t)(e.node.Filesystem().Rmdir(t.Context(), &filesystem.RmdirRequest{Path: state}))
+	e.program(`list|`+pods, "[kind]", `remove|`+pods+`\kind`, "ok", `mkdir|`+pods+`\kind\e`, "ok")
+	e.exists(pods+`\kind\e`, true)
+	e.program(`removeall|`+pods+`\kind`, "ok")
+
 	// What the node removes is removed for the program, too.
 	e.program(`mkdir|`+pods+`\d\e`, "ok", `write|`+pods+`\d\file|1`, "ok")
 	must[*filesystem.RmdirResponse](t)(e.node.Filesystem().Rmdir(t.Context(), &filesystem.RmdirRequest{Path: pods + `\d`, Force: true}))
