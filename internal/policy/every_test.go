@@ -36,7 +36,7 @@ type rule struct {
 // free are the fields that need no rule, by request and field or by field alone, with
 // the reason.
 var free = map[string]string{
-	"Identity":                                "is compared with identifiers of the disk",
+	"Identifiers":                             "is compared with identifiers of the disk",
 	"VolumeID":                                "the service fails for unknown volumes and protects those of Windows",
 	"filesystem.PathValidRequest.Path":        "no version of the API has the method",
 	"volume.FormatVolumeRequest.Filesystem":   "is the word ntfs or refused",
@@ -67,6 +67,11 @@ func textsOf(t *testing.T, request reflect.Type, prefix string, index []int) []t
 		switch f.Type.Kind() {
 		case reflect.String:
 			all = append(all, text{[]string{prefix + "." + f.Name, f.Name}, at})
+		case reflect.Slice:
+			if f.Type.Elem().Kind() != reflect.String {
+				t.Errorf("%s.%s is %s, which this test does not support", prefix, f.Name, f.Type)
+			}
+			all = append(all, text{[]string{prefix + "." + f.Name, f.Name}, at})
 		case reflect.Bool, reflect.Int32, reflect.Uint32, reflect.Int64, reflect.Uint64:
 		case reflect.Pointer:
 			all = append(all, textsOf(t, f.Type.Elem(), prefix+"."+f.Name, at)...)
@@ -88,6 +93,10 @@ func (x text) set(request reflect.Value, value string) {
 			v = v.Elem()
 		}
 		v = v.Field(i)
+	}
+	if v.Kind() == reflect.Slice {
+		v.Set(reflect.ValueOf([]string{value}))
+		return
 	}
 	v.SetString(value)
 }

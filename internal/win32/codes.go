@@ -150,11 +150,12 @@ const (
 	StorageIdCodeSetAscii  = 2
 	StorageIdCodeSetUtf8   = 3
 
-	StorageIdTypeVendorSpecific = 0
-	StorageIdTypeVendorId       = 1
-	StorageIdTypeEUI64          = 2
-	StorageIdTypeFCPHName       = 3
-	StorageIdTypeScsiNameString = 8
+	StorageIdTypeVendorSpecific           = 0
+	StorageIdTypeVendorId                 = 1
+	StorageIdTypeEUI64                    = 2
+	StorageIdTypeFCPHName                 = 3
+	StorageIdTypeMD5LogicalUnitIdentifier = 7
+	StorageIdTypeScsiNameString           = 8
 
 	StorageIdAssocDevice = 0
 	StorageIdAssocPort   = 1

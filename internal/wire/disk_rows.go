@@ -89,7 +89,7 @@ func v2alpha1_ListDisks(ctx context.Context, to target[disk.Service], _ *v2alpha
 
 // v2alpha1_PartitionDisk serves v2alpha1.
 func v2alpha1_PartitionDisk(ctx context.Context, to target[disk.Service], in *v2alpha1.PartitionDiskRequest) (*v2alpha1.PartitionDiskResponse, error) {
-	if _, err := ask(ctx, to, disk.Service.PartitionDisk, &disk.PartitionDiskRequest{DiskNumber: in.DiskNumber, Identity: in.Identity}); err != nil {
+	if _, err := ask(ctx, to, disk.Service.PartitionDisk, &disk.PartitionDiskRequest{DiskNumber: in.DiskNumber, Identity: fromDiskV2alpha1DiskIdentity(in.Identity)}); err != nil {
 		return nil, err
 	}
 	return &v2alpha1.PartitionDiskResponse{}, nil
@@ -116,7 +116,7 @@ func v2alpha1_SetDiskReadOnly(ctx context.Context, to target[disk.Service], in *
 	if _, err := ask(ctx, to, disk.Service.SetDiskReadOnly, &disk.SetDiskReadOnlyRequest{
 		DiskNumber: in.DiskNumber,
 		IsReadOnly: in.IsReadOnly,
-		Identity:   in.Identity,
+		Identity:   fromDiskV2alpha1DiskIdentity(in.Identity),
 	}); err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func v2alpha1_SetDiskState(ctx context.Context, to target[disk.Service], in *v2a
 	if _, err := ask(ctx, to, disk.Service.SetDiskState, &disk.SetDiskStateRequest{
 		DiskNumber: in.DiskNumber,
 		IsOnline:   in.IsOnline,
-		Identity:   in.Identity,
+		Identity:   fromDiskV2alpha1DiskIdentity(in.Identity),
 	}); err != nil {
 		return nil, err
 	}
@@ -191,6 +191,13 @@ func toDiskV2alpha1DiskInfo(in *disk.DiskInfo) *v2alpha1.DiskInfo {
 		IsReadOnly:    in.IsReadOnly,
 		Unread:        in.Unread,
 	}
+}
+
+func fromDiskV2alpha1DiskIdentity(in *v2alpha1.DiskIdentity) *disk.DiskIdentity {
+	if in == nil {
+		return nil
+	}
+	return &disk.DiskIdentity{Identifiers: in.Identifiers}
 }
 
 // Disk returns the versions of the disk API, oldest first. They call impl after check.

@@ -394,19 +394,24 @@ func identityCases() []testCase {
 			}
 		}},
 		{name: "disk is changed only if it has the expected identity", run: func(e *env) {
-			number := e.attach(Disk{Size: gib, Serial: "S"})
+			shared := []Identifier{{CodeSet: "binary", Type: 3, Hex: "6000C29A1B"}}
+			number := e.attach(Disk{Size: gib, Serial: "S", Identifiers: shared})
+			e.attach(Disk{Size: gib, Serial: "T", Identifiers: shared})
 			if e.disk(number).SerialNumber != "S" {
 				e.Fatalf("disk %d has another serial number", number)
 			}
-			partition := func(identity string) error {
-				_, err := e.n.Disk.PartitionDisk(e.ctx, &disk.PartitionDiskRequest{DiskNumber: number, Identity: identity})
+			partition := func(identifiers ...string) error {
+				_, err := e.n.Disk.PartitionDisk(e.ctx, &disk.PartitionDiskRequest{DiskNumber: number, Identity: &disk.DiskIdentity{Identifiers: identifiers}})
 				return err
 			}
 			e.want("PartitionDisk of another disk", partition("T"), hosterr.ErrFailedPrecondition, "not the expected one")
+			e.want("PartitionDisk of another disk that shares an identifier", partition("naa.6000c29a1b", "T"), hosterr.ErrFailedPrecondition, "not the expected one")
+			e.want("PartitionDisk of a disk with an empty identifier", partition("S", ""), hosterr.ErrInvalid, "identifier 2 of 2 is empty")
+			e.want("PartitionDisk of a disk without identifiers", partition(), hosterr.ErrInvalid, "has no identifiers")
 			if ids := e.list(number, 0); len(ids) != 0 {
 				e.Errorf("the disk has volumes %q, want none", ids)
 			}
-			e.ok(partition("S"))
+			e.ok(partition("S", "6000c29a1b"))
 			e.volume(number)
 		}},
 		{name: "page 83h identifiers are read", run: func(e *env) {
@@ -421,7 +426,8 @@ func identityCases() []testCase {
 				{"UTF-8 name is skipped", []Identifier{{CodeSet: "utf8", Type: 8, Text: "eui.0011223344556677"}, {CodeSet: "binary", Type: 2, Hex: "0011223344556677"}}, "0011223344556677"},
 				{"only a UTF-8 name", []Identifier{{CodeSet: "utf8", Type: 8, Text: "naa.6000"}}, ""},
 				{"identifiers of port and target are skipped", []Identifier{{CodeSet: "binary", Association: "port", Hex: "01"}, {CodeSet: "ascii", Association: "target", Text: "T"}, {CodeSet: "ascii", Text: "D"}}, "D"},
-				{"first identifier of any type", []Identifier{{CodeSet: "ascii", Type: 1, Text: "vendor"}, {CodeSet: "binary", Type: 3, Hex: "60"}}, "vendor"},
+				{"identifiers of groups, which disks share, are skipped", []Identifier{{CodeSet: "binary", Type: 5, Hex: "00000001"}, {CodeSet: "binary", Type: 6, Hex: "00000001"}, {CodeSet: "binary", Type: 4, Hex: "00000001"}, {CodeSet: "binary", Type: 3, Hex: "61"}}, "61"},
+				{"first identifier of any type of a disk", []Identifier{{CodeSet: "ascii", Type: 1, Text: "vendor"}, {CodeSet: "binary", Type: 3, Hex: "60"}}, "vendor"},
 				{"trailing blanks are kept", []Identifier{{CodeSet: "ascii", Text: "id  "}}, "id  "},
 			} {
 				number := e.attach(Disk{Size: 64 * mib, Identifiers: c.ids})

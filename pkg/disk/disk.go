@@ -3,6 +3,7 @@ package disk
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/service"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
@@ -27,23 +28,43 @@ func New(hostAPI diskapi.HostAPI) (*Disk, error) {
 	return service.Response(&Disk{base}, err)
 }
 
-// change runs work that changes a disk, while no other call uses the disk. With an identity,
-// it fails for a disk that does not have it.
-func (d *Disk) change(ctx context.Context, op string, number uint32, identity string, work func(diskapi.HostAPI) error) error {
+// change runs work that changes a disk, while no other call uses the disk. It fails for a disk
+// that is not what it must be.
+func (d *Disk) change(ctx context.Context, op string, number uint32, identity *DiskIdentity, work func(diskapi.HostAPI) error) error {
 	target := strconv.FormatUint(uint64(number), 10)
+	if err := identity.check(); err != nil {
+		return hosterr.Wrap(op, target, err)
+	}
 	lock := service.Exclusive(&d.base.Node.Locks.Disks, target)
 	return hosterr.Wrap(op, target, service.Do(ctx, d.base, []service.Lock{lock}, func(host diskapi.HostAPI) error {
-		if identity != "" {
+		if identity != nil {
 			h, err := service.Optional[interface {
-				Expect(identity string) diskapi.HostAPI
+				Expect(identifiers []string) diskapi.HostAPI
 			}](host, "Expect")
 			if err != nil {
 				return err
 			}
-			host = h.Expect(identity)
+			host = h.Expect(identity.Identifiers)
 		}
 		return work(host)
 	}))
+}
+
+// check returns an error for an identity that is that of every disk.
+func (i *DiskIdentity) check() error {
+	const hint = "name identifiers from ListDisks, or leave the identity out"
+	if i == nil {
+		return nil
+	}
+	if len(i.Identifiers) == 0 {
+		return hosterr.TextWithHint(hosterr.ErrInvalid, hint, "the identity of the disk has no identifiers")
+	}
+	for n, id := range i.Identifiers {
+		if strings.TrimSpace(id) == "" {
+			return hosterr.TextWithHint(hosterr.ErrInvalid, hint, "identifier %d of %d is empty", n+1, len(i.Identifiers))
+		}
+	}
+	return nil
 }
 
 // ask runs work that reads from a disk, while no other call changes the disk.

@@ -2,6 +2,7 @@ package disk_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -40,6 +41,10 @@ func TestDisksOfCloudsAreIdentified(t *testing.T) {
 			nvme(nodespec.Disk{Serial: "0025_3852_91B0_4D1A.", Product: "SSD", Namespace: 1}),
 			disk.DiskInfo{Product: "SSD", SerialNumber: "0025_3852_91B0_4D1A.", EUI64: "0025385291b04d1a", NamespaceID: 1},
 		},
+		"Azure, a namespace in the serial number": {
+			nvme(nodespec.Disk{Product: "MSFT NVMe Accelerator v1.0", Serial: "SN_00000003.", Namespace: 2}),
+			disk.DiskInfo{Product: "MSFT NVMe Accelerator v1.0", SerialNumber: "SN_00000003.", NamespaceID: 3, AzureLUN: "1"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := fixtureOf(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, c.disk}})
@@ -72,6 +77,12 @@ func TestListDisksHasEveryIdentifier(t *testing.T) {
 			{CodeSet: "ascii", Type: 1, Text: "Google  persistent-disk-0"},
 			{CodeSet: "binary", Type: 3, Hex: "6000C29A1B"},
 			{CodeSet: "binary", Association: "port", Hex: "01"},
+			{CodeSet: "binary", Type: 4, Hex: "00000001"},
+			{CodeSet: "binary", Type: 5, Hex: "00000001"},
+			{CodeSet: "binary", Type: 6, Hex: "00000001"},
+			{CodeSet: "binary", Type: 7, Hex: "ab"},
+			{CodeSet: "binary", Type: 9, Hex: "01"},
+			{CodeSet: "binary", Type: 10, Hex: "10cd"},
 			{CodeSet: "utf8", Type: 8, Text: "eui.0011223344556677"},
 			{CodeSet: "binary", Hex: "4d53"},
 		}},
@@ -84,7 +95,7 @@ func TestListDisksHasEveryIdentifier(t *testing.T) {
 	got := *out.Disks[1]
 	want := disk.DiskInfo{
 		DevicePath: got.DevicePath, BusType: "SAS", Vendor: "EMULATED", Product: "Virtual Disk", SerialNumber: "S",
-		Page83: []string{"t10.Google  persistent-disk-0", "naa.6000c29a1b", "name.eui.0011223344556677", "vendor.4d53"},
+		Page83: []string{"t10.Google  persistent-disk-0", "naa.6000c29a1b", "md5.ab", "uuid.10cd", "name.eui.0011223344556677", "vendor.4d53"},
 		WWN:    "6000c29a1b", EUI64: "0011223344556677", Adapter: "1", Target: "2", LUN: "3",
 		IsRemovable: true, IsReadOnly: true, OfflineReason: got.OfflineReason,
 	}
@@ -113,13 +124,13 @@ func TestListDisksHasEveryIdentifier(t *testing.T) {
 func TestChangesCheckIdentity(t *testing.T) {
 	f := fixtureOf(t, nodespec.Config{Disks: []nodespec.Disk{
 		{Content: nodespec.ContentSystem},
-		{Size: gib, Serial: "mine", Identifiers: []nodespec.Identifier{{CodeSet: "binary", Type: 3, Hex: "6000C29A1B"}}},
+		{Size: gib, Serial: "mine", Identifiers: []nodespec.Identifier{{CodeSet: "binary", Type: 6, Hex: "00000001"}, {CodeSet: "binary", Type: 3, Hex: "6000C29A1B"}}},
 	}})
-	change := func(identity string) map[string]error {
+	change := func(identifiers ...string) map[string]error {
 		all := map[string]error{}
-		_, all["PartitionDisk"] = f.disk.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1, Identity: identity})
-		_, all["SetDiskReadOnly"] = f.disk.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: 1, IsReadOnly: true, Identity: identity})
-		_, all["SetDiskState"] = f.disk.SetDiskState(t.Context(), &disk.SetDiskStateRequest{DiskNumber: 1, Identity: identity})
+		_, all["PartitionDisk"] = f.disk.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1, Identity: &disk.DiskIdentity{Identifiers: identifiers}})
+		_, all["SetDiskReadOnly"] = f.disk.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: 1, IsReadOnly: true, Identity: &disk.DiskIdentity{Identifiers: identifiers}})
+		_, all["SetDiskState"] = f.disk.SetDiskState(t.Context(), &disk.SetDiskStateRequest{DiskNumber: 1, Identity: &disk.DiskIdentity{Identifiers: identifiers}})
 		return all
 	}
 	changes := 0
@@ -130,18 +141,27 @@ func TestChangesCheckIdentity(t *testing.T) {
 		return call.Do()
 	})
 	defer f.Observe(nil)
-	for _, other := range []string{"yours", "naa.6000", "6000c29a1", "vendor.6000c29a1b", "."} {
-		for method, err := range change(other) {
-			if !errors.Is(err, hosterr.ErrFailedPrecondition) || !strings.Contains(err.Error(), other) || hosterr.HintOf(err) == "" {
-				t.Errorf("%s of disk %q: %v, want ErrFailedPrecondition", method, other, err)
+	for _, other := range []string{"yours", "naa.6000", "6000c29a1", "vendor.6000c29a1b", ".", "00000001", "6.00000001"} {
+		for _, also := range [][]string{nil, {"mine"}, {"naa.6000c29a1b", "mine"}} {
+			for method, err := range change(append(also, other)...) {
+				if !errors.Is(err, hosterr.ErrFailedPrecondition) || !strings.Contains(err.Error(), fmt.Sprintf("not [%q]", other)) || hosterr.HintOf(err) == "" {
+					t.Errorf("%s of disk %q, %q: %v, want ErrFailedPrecondition", method, also, other, err)
+				}
+			}
+		}
+	}
+	for _, empty := range [][]string{nil, {""}, {"mine", " "}} {
+		for method, err := range change(empty...) {
+			if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), map[bool]string{true: "has no identifiers", false: "is empty"}[empty == nil]) {
+				t.Errorf("%s of disk %q: %v, want ErrInvalid", method, empty, err)
 			}
 		}
 	}
 	if changes != 0 {
 		t.Errorf("%d calls changed a disk that was not the expected one", changes)
 	}
-	for _, own := range []string{"mine", "naa.6000c29a1b", "6000C29A1B"} {
-		for method, err := range change(own) {
+	for _, own := range [][]string{{"mine"}, {"naa.6000c29a1b"}, {"6000C29A1B"}, {"mine", "naa.6000c29a1b", " mine\x00"}} {
+		for method, err := range change(own...) {
 			if err != nil {
 				t.Errorf("%s of disk %q: %v", method, own, err)
 			}
@@ -163,7 +183,7 @@ func TestAnotherHostAPILacksListDisks(t *testing.T) {
 	if _, err := d.ListDisks(t.Context(), &disk.ListDisksRequest{}); !errors.Is(err, hosterr.ErrUnimplemented) {
 		t.Errorf("ListDisks: %v, want ErrUnimplemented", err)
 	}
-	if _, err := d.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{Identity: "mine"}); !errors.Is(err, hosterr.ErrUnimplemented) {
+	if _, err := d.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{Identity: &disk.DiskIdentity{Identifiers: []string{"mine"}}}); !errors.Is(err, hosterr.ErrUnimplemented) {
 		t.Errorf("PartitionDisk with an identity: %v, want ErrUnimplemented", err)
 	}
 	if _, err := d.ListDisks(t.Context(), nil); !errors.Is(err, hosterr.ErrInvalid) {

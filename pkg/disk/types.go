@@ -96,7 +96,7 @@ type DiskInfo struct {
 	BusType, Vendor, Product string
 	SerialNumber             string
 	// Page83 has all identifiers of the disk itself, each with its kind, such as
-	// "naa.6000c29…", "eui.0025385…", "t10.…", "name.…" and "vendor.…".
+	// "naa.6000c29…", "eui.0025385…", "t10.…", "name.…", "vendor.…", "md5.…" and "uuid.…".
 	Page83 []string
 	// WWN, EUI64 and NGUID are the first identifiers of these kinds, in lower-case
 	// hexadecimal digits.
@@ -151,15 +151,21 @@ type ListDiskLocationsResponse struct {
 	DiskLocations map[uint32]*DiskLocation
 }
 
+// DiskIdentity is what a disk must be.
+type DiskIdentity struct {
+	// Identifiers are those that the disk must have, all of them: its serial number and others
+	// from ListDisks. Disks may share one of them.
+	Identifiers []string
+}
+
 // PartitionDiskRequest is the request of PartitionDisk.
 type PartitionDiskRequest struct {
 	// DiskNumber is the Windows disk number.
 	DiskNumber uint32
-	// Identity is an identifier that the disk must have, such as its serial number or
-	// another one from ListDisks; or empty. It is checked on the handle through which the
-	// disk is changed. For another disk the method fails with hosterr.ErrFailedPrecondition
-	// and changes nothing.
-	Identity string
+	// Identity is what the disk must be, or nil. It is checked on the handle through which the
+	// disk is changed. For another disk the method fails with hosterr.ErrFailedPrecondition and
+	// changes nothing.
+	Identity *DiskIdentity
 }
 
 // PartitionDiskResponse is empty. volume.Interface.ListVolumesOnDisk returns the new
@@ -199,7 +205,7 @@ type SetDiskStateRequest struct {
 	// IsOnline is true to take the disk online, false to take it offline.
 	IsOnline bool
 	// Identity is that of PartitionDiskRequest.
-	Identity string
+	Identity *DiskIdentity
 }
 
 // SetDiskStateResponse is empty.
@@ -236,7 +242,7 @@ type SetDiskReadOnlyRequest struct {
 	// IsReadOnly is true to make the disk read-only, false to make it writable.
 	IsReadOnly bool
 	// Identity is that of PartitionDiskRequest.
-	Identity string
+	Identity *DiskIdentity
 }
 
 // SetDiskReadOnlyResponse is empty.

@@ -106,7 +106,7 @@ func (m *Mounter) mount(ctx context.Context, d Disk, path string, o StageOptions
 	}
 	// By Windows' SAN policy, a disk may arrive offline and read-only. Old versions of the API
 	// cannot change that, and PartitionDisk does it for a blank disk.
-	err := d.change(func(identity string) error {
+	err := d.change(func(identity *disk.DiskIdentity) error {
 		_, err := m.node.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: d.Number, IsOnline: true, Identity: identity})
 		return err
 	})
@@ -207,7 +207,7 @@ func (m *Mounter) onlyVolume(ctx context.Context, d Disk, o StageOptions) (strin
 		if err := m.same(ctx, d); err != nil {
 			return "", err
 		}
-		if err := d.change(func(identity string) error {
+		if err := d.change(func(identity *disk.DiskIdentity) error {
 			_, err := m.node.Disk.PartitionDisk(relying, &disk.PartitionDiskRequest{DiskNumber: d.Number, Identity: identity})
 			return err
 		}); err != nil {
@@ -281,6 +281,9 @@ func (m *Mounter) attached(ctx context.Context, id Identity) (*Disk, error) {
 	if len(found) > 1 {
 		return nil, hosterr.Text(hosterr.ErrFailedPrecondition, "%d disks have %s, want one: %v", len(found), id, found)
 	}
+	if found, err = m.known(ctx, found[0]); err != nil || len(found) == 0 {
+		return nil, err
+	}
 	return &found[0], nil
 }
 
@@ -296,7 +299,7 @@ func (m *Mounter) takeOffline(ctx context.Context, d Disk) error {
 	if err := m.same(ctx, d); err != nil {
 		return err
 	}
-	err = d.change(func(identity string) error {
+	err = d.change(func(identity *disk.DiskIdentity) error {
 		_, err := m.node.Disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: d.Number, Identity: identity})
 		return err
 	})

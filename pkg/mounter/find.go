@@ -1,7 +1,6 @@
 package mounter
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +34,10 @@ type Identity struct {
 	// LUN is the logical unit number. Disks on several adapters may have the same: without
 	// Adapter or NotAdapter it needs [Abilities.GuardsDisks].
 	LUN *uint32
+	// AzureLUN is the LUN of a data disk of Azure, SCSI or NVMe. Like LUN it needs
+	// [Abilities.GuardsDisks], and disk/v2alpha1 on a node that has a disk without a LUN, as NVMe
+	// disks are in older versions. There, LUNs above 8 of NVMe disks are not known.
+	AzureLUN *uint32
 
 	Adapter, Bus, Target *uint32
 	// NotAdapter are adapters whose disks are others.
@@ -50,8 +53,8 @@ func EBS(volumeID string) Identity {
 // the driver asks the metadata server for its namespace, and sets EUI64.
 func GCE(device string) Identity { return Identity{Page83LastWord: device} }
 
-// AzureLUN returns the identity of a SCSI data disk of Azure.
-func AzureLUN(lun uint32) Identity { return Identity{LUN: &lun} }
+// AzureLUN returns the identity of a data disk of Azure.
+func AzureLUN(lun uint32) Identity { return Identity{AzureLUN: &lun} }
 
 // VSphere returns the identity of a disk by its UUID.
 func VSphere(uuid string) Identity { return Identity{Page83: uuid} }
@@ -66,11 +69,11 @@ func (id Identity) lunAlone() bool {
 }
 
 func (id Identity) needsPlace() bool {
-	return id.LUN != nil || id.Adapter != nil || id.Bus != nil || id.Target != nil || len(id.NotAdapter) > 0
+	return id.LUN != nil || id.AzureLUN != nil || id.Adapter != nil || id.Bus != nil || id.Target != nil || len(id.NotAdapter) > 0
 }
 
 func (id Identity) check() error {
-	if id.byPlace() && id.LUN == nil {
+	if id.byPlace() && id.LUN == nil && id.AzureLUN == nil {
 		return hosterr.Text(hosterr.ErrInvalid, "the identity of the disk is empty, want a serial number, an identifier of page 83h, an EUI-64 or a LUN")
 	}
 	return nil
@@ -97,6 +100,7 @@ func (id Identity) String() string {
 		s = append(s, fmt.Sprintf("EUI-64 %016x", id.EUI64))
 	}
 	number("LUN", id.LUN)
+	number("LUN on Azure", id.AzureLUN)
 	number("adapter", id.Adapter)
 	number("bus", id.Bus)
 	number("target", id.Target)
@@ -127,7 +131,7 @@ func (id Identity) fits(d Disk) bool {
 		}
 	}
 	at := func(want *uint32, is string) bool { return want == nil || is == strconv.FormatUint(uint64(*want), 10) }
-	if !at(id.LUN, d.Location.LUNID) || !at(id.Adapter, d.Location.Adapter) || !at(id.Bus, d.Location.Bus) || !at(id.Target, d.Location.Target) {
+	if id.AzureLUN != nil && !at(id.AzureLUN, d.azureLUN()) || !at(id.LUN, d.Location.LUNID) || !at(id.Adapter, d.Location.Adapter) || !at(id.Bus, d.Location.Bus) || !at(id.Target, d.Location.Target) {
 		return false
 	}
 	return len(id.NotAdapter) == 0 || d.Location.Adapter != "" &&
@@ -157,7 +161,32 @@ type Disk struct {
 	Number   uint32
 	IDs      disk.DiskIDs
 	Location disk.DiskLocation
-	Bytes    int64
+	// Info has everything that is known about the disk, or is nil without disk/v2alpha1.
+	Info  *disk.DiskInfo
+	Bytes int64
+}
+
+// azureLUN returns the LUN on Azure, or "" for a disk that is none of its data disks.
+func (d Disk) azureLUN() string {
+	switch i := d.Info; {
+	case i == nil:
+		return d.Location.LUNID
+	case i.BusType == "NVMe" && !i.IsBoot && !i.IsTemporary:
+		return i.AzureLUN
+	case i.BusType == "NVMe", i.BusType == "iSCSI", i.BusType == "", i.IsBoot, i.IsTemporary:
+		return ""
+	}
+	return d.Location.LUNID
+}
+
+// identifiers returns all identifiers of the disk.
+func (d Disk) identifiers() []string {
+	all := []string{d.IDs.SerialNumber, strings.TrimRight(d.IDs.Page83, "\x00")}
+	if i := d.Info; i != nil {
+		all = append(append(all, i.EUI64, i.NGUID, i.WWN), i.Page83...)
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(id string) bool { return strings.TrimSpace(id) == "" })
 }
 
 // String returns the number and what identifies the disk.
@@ -185,7 +214,11 @@ func (m *Mounter) findDisk(ctx context.Context, id Identity) (Disk, error) {
 		return Disk{}, err
 	}
 	// A disk that was detached may still be listed with the LUN of the new one.
-	return m.await(ctx, id.byPlace(), func(ctx context.Context) ([]Disk, int, error) { return m.look(ctx, id, skip) })
+	d, err := m.await(ctx, id.byPlace(), func(ctx context.Context) ([]Disk, int, error) { return m.look(ctx, id, skip) })
+	if errors.Is(err, hosterr.ErrUnavailable) && id.AzureLUN != nil && *id.AzureLUN > 8 {
+		err = hosterr.WithHint("", "", err, "on nodes with NVMe disks use LUNs up to 8: Windows does not show larger ones in a way that is known")
+	}
+	return d, err
 }
 
 // prepare checks an identity. It returns the context with which its disk is looked for, and the
@@ -233,6 +266,9 @@ func (m *Mounter) await(ctx context.Context, rescan bool, look func(context.Cont
 			found, seen, err = look(ctx)
 		}
 		if err == nil && len(found) == 1 {
+			found, err = m.known(ctx, found[0])
+		}
+		if err == nil && len(found) == 1 {
 			found[0].Bytes, err = m.sizeOf(ctx, found[0].Number)
 			if err == nil {
 				return found[0], nil
@@ -260,6 +296,9 @@ func (m *Mounter) await(ctx context.Context, rescan bool, look func(context.Cont
 // look returns the disks that fit, by their numbers, and how many there are.
 func (m *Mounter) look(ctx context.Context, id Identity, skip []uint32) (found []Disk, seen int, err error) {
 	all, err := m.list(ctx, !id.byPlace(), id.needsPlace())
+	if err == nil && id.AzureLUN != nil {
+		err = m.addInfo(ctx, all, id, skip)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -269,6 +308,62 @@ func (m *Mounter) look(ctx context.Context, id Identity, skip []uint32) (found [
 		}
 	}
 	return found, len(all), nil
+}
+
+// addInfo adds what only disk/v2alpha1 knows to the disks of a node on Azure. Without it, a disk
+// that has no LUN may be any of Azure's NVMe disks.
+func (m *Mounter) addInfo(ctx context.Context, all map[uint32]Disk, id Identity, skip []uint32) error {
+	known, err := m.info(ctx)
+	if err != nil {
+		return err
+	}
+	id.LUN, id.AzureLUN = nil, nil
+	for number, d := range all {
+		if d.Info = known[number]; known != nil && d.Info == nil {
+			delete(all, number) // it left, or arrived, between the calls
+			continue
+		}
+		if d.Info == nil && d.Location != (disk.DiskLocation{}) && d.Location.LUNID == "" && id.fits(d) && !slices.Contains(skip, number) {
+			return hosterr.TextWithHint(hosterr.ErrUnimplemented, "let the driver open the pipe of disk/v2alpha1, or upgrade the CSI Proxy of this node; for a SCSI disk, set LUN and Adapter instead",
+				"disk %d has no LUN, as NVMe disks of Azure, and the version of the disk API that is used does not give that of NVMe disks", number)
+		}
+		all[number] = d
+	}
+	return nil
+}
+
+// info returns everything that is known about the disks, or nil without disk/v2alpha1.
+func (m *Mounter) info(ctx context.Context) (map[uint32]*disk.DiskInfo, error) {
+	d, ok := m.node.Disk.(disk.Service)
+	if !ok {
+		return nil, nil
+	}
+	out, err := d.ListDisks(ctx, &disk.ListDisksRequest{})
+	if errors.Is(err, hosterr.ErrUnimplemented) && ctx.Err() == nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, hosterr.Wrap("list everything about disks", "", err)
+	}
+	return out.Disks, nil
+}
+
+// known returns a disk with everything that is known about it, or none if it is another one by
+// now.
+func (m *Mounter) known(ctx context.Context, d Disk) ([]Disk, error) {
+	if d.Info == nil {
+		all, err := m.info(ctx)
+		if err != nil || all == nil {
+			return []Disk{d}, err
+		}
+		if d.Info = all[d.Number]; d.Info == nil {
+			return nil, nil
+		}
+	}
+	if d.IDs != (disk.DiskIDs{}) && d.Info.SerialNumber != d.IDs.SerialNumber {
+		return nil, nil
+	}
+	return []Disk{d}, nil
 }
 
 // list returns the disks of the node. Identifiers and places that are not wanted may be missing.
@@ -305,6 +400,9 @@ func (m *Mounter) list(ctx context.Context, ids, places bool) (map[uint32]Disk, 
 // identifiers is known by its place.
 func (m *Mounter) same(ctx context.Context, d Disk) error {
 	ids := d.IDs != disk.DiskIDs{}
+	if !ids && d.Info != nil {
+		return m.sameInfo(ctx, d)
+	}
 	places := !ids
 	if places && d.Location == (disk.DiskLocation{}) {
 		return hosterr.Text(hosterr.ErrInvalid, "disk %d has no identity: take the Disk that FindDisk or Login returned", d.Number)
@@ -323,15 +421,33 @@ func (m *Mounter) same(ctx context.Context, d Disk) error {
 	return nil
 }
 
-// change makes a call that changes a disk, with the identity that the disk must have. A node without
-// [Abilities.ChecksDisks] refuses an identity before it changes anything, and gets none.
-func (d Disk) change(call func(identity string) error) error {
-	identity := strings.TrimRight(cmp.Or(d.IDs.Page83, d.IDs.SerialNumber), "\x00")
-	err := call(identity)
-	if identity != "" && errors.Is(err, hosterr.ErrUnimplemented) {
-		err = call("")
+// sameInfo is same for a disk that has neither a serial number nor an identifier of page 83h, such
+// as NVMe disks, which have one place together.
+func (m *Mounter) sameInfo(ctx context.Context, d Disk) error {
+	all, err := m.info(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	now := all[d.Number]
+	switch {
+	case now == nil:
+		return hosterr.Text(hosterr.ErrUnavailable, "the disk is not attached any more, or the CSI Proxy of this node is another one now")
+	case now.DevicePath != d.Info.DevicePath, now.AzureLUN != d.Info.AzureLUN, now.SerialNumber != d.Info.SerialNumber, !slices.Equal(now.Page83, d.Info.Page83):
+		return hosterr.Text(hosterr.ErrUnavailable, "the number is that of another disk now, %s", Disk{Number: d.Number, Info: now, IDs: disk.DiskIDs{SerialNumber: now.SerialNumber}})
+	}
+	return nil
+}
+
+// change makes a call that changes a disk, with the identifiers that the disk must have. A node
+// without [Abilities.ChecksDisks] refuses them before it changes anything, and gets none.
+func (d Disk) change(call func(*disk.DiskIdentity) error) error {
+	ids := d.identifiers()
+	if len(ids) > 0 {
+		if err := call(&disk.DiskIdentity{Identifiers: ids}); !errors.Is(err, hosterr.ErrUnimplemented) {
+			return err
+		}
+	}
+	return call(nil)
 }
 
 // Rescan makes the node look for new disks and new sizes.

@@ -189,7 +189,8 @@ func TestDiskIsLookedAtAgain(t *testing.T) {
 	refused(t, "a disk that was not found", err, hosterr.ErrInvalid, "FindDisk")
 }
 
-// The number of a disk is that of another one when the call that changes it arrives.
+// The number of a disk is that of another one when the call that changes it arrives. The other one
+// may share an identifier with it.
 func TestDiskIsComparedByTheCall(t *testing.T) {
 	id := mounter.Identity{SerialNumber: "mine"}
 	for _, disk := range []simnode.Disk{
@@ -217,7 +218,7 @@ func TestDiskIsComparedByTheCall(t *testing.T) {
 				if err := x.node.DetachDisk(first.Number); err != nil {
 					return err
 				}
-				if _, err := x.node.AttachDisk(simnode.Disk{Number: &first.Number, Size: gib, Serial: "other", Offline: &offline}); err != nil {
+				if _, err := x.node.AttachDisk(simnode.Disk{Number: &first.Number, Size: gib, Serial: "other", Identifiers: disk.Identifiers, Offline: &offline}); err != nil {
 					return err
 				}
 				return x.node.AwaitDisk(first.Number)
@@ -241,6 +242,79 @@ func TestDiskIsComparedByTheCall(t *testing.T) {
 				t.Errorf("%s: the disk itself: %v", call, err)
 			}
 		}
+	}
+}
+
+// Azure's NVMe disks have no LUN in the published API, and may have neither a serial number nor an
+// identifier of page 83h.
+func TestAzureNVMeDisks(t *testing.T) {
+	nvme := func(namespace uint32) simnode.Disk {
+		return simnode.Disk{Size: gib, Bus: "nvme", Vendor: "NVMe", Product: "MSFT NVMe Accelerator v1.0", Namespace: namespace, Location: "Integrated : Bus 12606208 : Device 0 : Function 0 : Adapter 0"}
+	}
+	attach := func(x *world, d simnode.Disk) uint32 {
+		t.Helper()
+		info, err := x.node.AttachDisk(d)
+		if err == nil {
+			err = x.node.AwaitDisk(info.Number)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Number
+	}
+	oldDisk := way{name: "old pipe of disks", pipes: true, apis: append(slices.Clone(v13), "volume/v2alpha1")}
+	for _, w := range []way{inProcess, allPipes, oldDisk, existing} {
+		t.Run(w.name, func(t *testing.T) {
+			x := newWorld(t, w, func(c *simnode.Config) { c.Disks = []simnode.Disk{{Content: nodespec.ContentSystem}} })
+			attach(x, nvme(1))
+			want := attach(x, nvme(2))
+			attach(x, simnode.Disk{Size: gib, Bus: "iscsi", Serial: "i", Address: &simnode.Address{Port: 3, Lun: 1}})
+			d, err := x.m.FindDisk(x.soon(), mounter.AzureLUN(1))
+			switch w.name {
+			case existing.name:
+				refused(t, "the existing proxy", err, hosterr.ErrUnimplemented, "a LUN alone")
+				return
+			case oldDisk.name:
+				refused(t, "old pipes", err, hosterr.ErrUnimplemented, "has no LUN, as NVMe disks of Azure")
+				return
+			}
+			if err != nil || d.Number != want {
+				t.Fatalf("FindDisk = %v, %v, want disk %d", d, err, want)
+			}
+			if _, err := x.m.StageDisk(x.soon(), d, staging, mounter.StageOptions{}); err != nil {
+				t.Error(err)
+			}
+
+			// Another disk gets the number.
+			third := attach(x, nvme(3))
+			if d, err = x.m.FindDisk(x.soon(), mounter.AzureLUN(2)); err != nil || d.Number != third {
+				t.Fatalf("FindDisk = %v, %v, want disk %d", d, err, third)
+			}
+			if err := x.node.DetachDisk(third); err != nil {
+				t.Fatal(err)
+			}
+			other := nvme(4)
+			other.Number = &third
+			attach(x, other)
+			_, err = x.m.StageDisk(x.soon(), d, target, mounter.StageOptions{})
+			refused(t, "another disk", err, hosterr.ErrUnavailable, "another disk now")
+			if s := x.state().Disks[third].Style; s != "RAW" {
+				t.Errorf("the other disk is %s, want RAW", s)
+			}
+
+			attach(x, simnode.Disk{Size: gib, Serial: "s", Address: &simnode.Address{Port: 5, Lun: 3}})
+			_, err = x.m.FindDisk(x.soon(), mounter.AzureLUN(3))
+			refused(t, "two that fit", err, hosterr.ErrFailedPrecondition, "2 disks fit")
+
+			attach(x, nvme(11))
+			ctx, cancel := context.WithCancel(t.Context())
+			m := x.mounter(x.open(), mounter.Options{Clock: &fakeClock{each: func(int) { cancel() }}})
+			_, err = m.FindDisk(ctx, mounter.AzureLUN(10))
+			refused(t, "a LUN that Windows does not show", err, hosterr.ErrUnavailable, "none of")
+			if hint := hosterr.HintOf(err); !strings.Contains(hint, "LUNs up to 8") {
+				t.Errorf("hint %q, want which LUNs are known", hint)
+			}
+		})
 	}
 }
 

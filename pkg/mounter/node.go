@@ -49,9 +49,8 @@ type Abilities struct {
 	// GuardsDisks: disks that Windows needs, and Azure's temporary disk, are neither found by
 	// their LUN nor changed.
 	GuardsDisks bool
-	// ChecksDisks: a call that changes a disk compares its page 83h identifier, or the serial
-	// number of a disk without one, on the handle that it writes through, from disk/v2alpha1 on.
-	// Both are compared before and after the call. Without it, a disk is compared only then.
+	// ChecksDisks: a call that changes a disk compares all its identifiers on the handle that it
+	// writes through, from disk/v2alpha1 on. Without it, a disk is compared only before the call.
 	ChecksDisks bool
 	// GuardsContent: a disk or volume is only overwritten if it is blank; one that cannot be
 	// read is not.

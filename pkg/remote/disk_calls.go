@@ -129,12 +129,12 @@ func (c *Disk) PartitionDisk(ctx context.Context, in *disk.PartitionDiskRequest)
 	case "v2alpha1":
 		return v2alpha1_PartitionDisk(ctx, c.pipe, in)
 	case "v1", "v1beta3":
-		if in.Identity != "" {
+		if in.Identity != nil {
 			return nil, c.pipe.lacksField("PartitionDisk", "Identity")
 		}
 		return v1_PartitionDisk(ctx, c.pipe, in)
 	case "v1beta2", "v1beta1", "v1alpha1":
-		if in.Identity != "" {
+		if in.Identity != nil {
 			return nil, c.pipe.lacksField("PartitionDisk", "Identity")
 		}
 		return v1beta2_PartitionDisk(ctx, c.pipe, in)
@@ -171,12 +171,12 @@ func (c *Disk) SetDiskState(ctx context.Context, in *disk.SetDiskStateRequest) (
 	case "v2alpha1":
 		return v2alpha1_SetDiskState(ctx, c.pipe, in)
 	case "v1", "v1beta3":
-		if in.Identity != "" {
+		if in.Identity != nil {
 			return nil, c.pipe.lacksField("SetDiskState", "Identity")
 		}
 		return v1_SetDiskState(ctx, c.pipe, in)
 	case "v1beta2":
-		if in.Identity != "" {
+		if in.Identity != nil {
 			return nil, c.pipe.lacksField("SetDiskState", "Identity")
 		}
 		return v1beta2_SetDiskState(ctx, c.pipe, in)
@@ -244,7 +244,7 @@ func v2alpha1_ListDiskLocations(ctx context.Context, c *connection, in *disk.Lis
 // v2alpha1_PartitionDisk calls v2alpha1.
 func v2alpha1_PartitionDisk(ctx context.Context, c *connection, in *disk.PartitionDiskRequest) (*disk.PartitionDiskResponse, error) {
 	out := new(v2alpha1.PartitionDiskResponse)
-	if err := c.call(ctx, "PartitionDisk", &v2alpha1.PartitionDiskRequest{DiskNumber: in.DiskNumber, Identity: in.Identity}, out); err != nil {
+	if err := c.call(ctx, "PartitionDisk", &v2alpha1.PartitionDiskRequest{DiskNumber: in.DiskNumber, Identity: toDiskV2alpha1DiskIdentity(in.Identity)}, out); err != nil {
 		return nil, err
 	}
 	return &disk.PartitionDiskResponse{}, nil
@@ -274,7 +274,7 @@ func v2alpha1_SetDiskReadOnly(ctx context.Context, c *connection, in *disk.SetDi
 	if err := c.call(ctx, "SetDiskReadOnly", &v2alpha1.SetDiskReadOnlyRequest{
 		DiskNumber: in.DiskNumber,
 		IsReadOnly: in.IsReadOnly,
-		Identity:   in.Identity,
+		Identity:   toDiskV2alpha1DiskIdentity(in.Identity),
 	}, out); err != nil {
 		return nil, err
 	}
@@ -287,7 +287,7 @@ func v2alpha1_SetDiskState(ctx context.Context, c *connection, in *disk.SetDiskS
 	if err := c.call(ctx, "SetDiskState", &v2alpha1.SetDiskStateRequest{
 		DiskNumber: in.DiskNumber,
 		IsOnline:   in.IsOnline,
-		Identity:   in.Identity,
+		Identity:   toDiskV2alpha1DiskIdentity(in.Identity),
 	}, out); err != nil {
 		return nil, err
 	}
@@ -329,6 +329,13 @@ func fromDiskV2alpha1DiskLocation(in *v2alpha1.DiskLocation) *disk.DiskLocation 
 		Target:  in.Target,
 		LUNID:   in.LUNID,
 	}
+}
+
+func toDiskV2alpha1DiskIdentity(in *disk.DiskIdentity) *v2alpha1.DiskIdentity {
+	if in == nil {
+		return nil
+	}
+	return &v2alpha1.DiskIdentity{Identifiers: in.Identifiers}
 }
 
 func fromDiskV2alpha1DiskInfo(in *v2alpha1.DiskInfo) *disk.DiskInfo {

@@ -398,7 +398,7 @@ func TestDisksOnOldPipes(t *testing.T) {
 	n.set(nil, nil, nil)
 	_, list := d.ListDisks(t.Context(), &disk.ListDisksRequest{})
 	_, get := d.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 1})
-	_, identity := d.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1, Identity: "vol1"})
+	_, identity := d.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1, Identity: &disk.DiskIdentity{Identifiers: []string{"vol1"}}})
 	for what, err := range map[string]error{
 		"disk/v1 ListDisks: version v1 of the disk API, the newest that is served, does not have this method":                           list,
 		"disk/v1 GetDiskReadOnly: version v1 of the disk API, the newest that is served, does not have this method":                     get,

@@ -82,8 +82,8 @@ type DiskIDs struct {
 // DiskAPI is the HostAPI of a node. Its methods may be called concurrently. The methods
 // of the zero DiskAPI return errors.
 type DiskAPI struct {
-	host     node.Host
-	identity string // see Expect
+	host   node.Host
+	expect *[]string // identifiers, see Expect; a pointer, because the published type is comparable
 }
 
 var _ HostAPI = DiskAPI{}

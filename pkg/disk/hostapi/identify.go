@@ -41,7 +41,7 @@ func (d DiskAPI) page83(number uint32, disk *storage.Disk) string {
 	return page83Of(ids)
 }
 
-// identifiers returns the identifiers in the disk's page 83h. With an error it returns
+// identifiers returns the identifiers of the disk itself in its page 83h. With an error it returns
 // those before the malformed one.
 func (d DiskAPI) identifiers(disk *storage.Disk) ([]win32.Identifier, error) {
 	const size = 4096
@@ -49,17 +49,22 @@ func (d DiskAPI) identifiers(disk *storage.Disk) ([]win32.Identifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return win32.DecodeIdentifiers(b)
+	ids, err := win32.DecodeIdentifiers(b)
+	return ofDisk(ids), err
 }
 
-// page83Of returns the first binary or ASCII identifier of the device itself, not of
-// its port or target. Drivers have stored the identifiers that this rule selects, so
-// it does not prefer better types that follow, and skips UTF-8 names.
+// ofDisk returns the identifiers of a disk itself: not those of its port or target, and not those
+// of groups, which several disks have.
+func ofDisk(ids []win32.Identifier) []win32.Identifier {
+	return slices.DeleteFunc(ids, func(id win32.Identifier) bool {
+		return id.Association != win32.StorageIdAssocDevice || page83Kinds[id.Type] == ""
+	})
+}
+
+// page83Of returns the first binary or ASCII identifier. Drivers have stored the identifiers
+// that this rule selects, so it does not prefer better types that follow, and skips UTF-8 names.
 func page83Of(ids []win32.Identifier) string {
 	for _, id := range ids {
-		if id.Association != win32.StorageIdAssocDevice {
-			continue
-		}
 		switch id.CodeSet {
 		case win32.StorageIdCodeSetBinary:
 			return hex.EncodeToString(id.ID)

@@ -64,7 +64,7 @@ func TestPage83Of(t *testing.T) {
 		{"only a target's", []win32.Identifier{id(binary, 3, 2, "a")}, ""},
 	}
 	for _, c := range cases {
-		if got := page83Of(c.ids); got != c.want {
+		if got := page83Of(ofDisk(c.ids)); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -115,7 +115,7 @@ func FuzzPage83(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ids, _ := win32.DecodeIdentifiers(b) // the identifiers before an error are used
-		got := page83Of(ids)
+		got := page83Of(ofDisk(ids))
 		raw, err := hex.DecodeString(got)
 		asHex := err == nil && strings.Contains(string(b), string(raw))
 		asText := strings.Contains(strings.ToValidUTF8(string(b), "\uFFFD"), got) || strings.Contains(got, "\uFFFD")

@@ -144,9 +144,7 @@ func (d DiskAPI) identify(info *DiskInfo, disk *storage.Disk) error {
 	}
 	ids, failed := d.identifiers(disk)
 	for _, id := range ids {
-		if id.Association == win32.StorageIdAssocDevice {
-			info.add(id)
-		}
+		info.add(id)
 	}
 	if err == nil && desc.BusType == win32.BusTypeNvme {
 		info.addNamespace()
@@ -157,19 +155,18 @@ func (d DiskAPI) identify(info *DiskInfo, disk *storage.Disk) error {
 	return errors.Join(err, failed)
 }
 
-// page83Kinds are the kinds of identifiers in page 83h (SPC-4, table of designator types), with
-// the prefixes that RFC 3980 has for names of three of them.
+// page83Kinds are the kinds of identifiers in page 83h that name a logical unit (SPC-5, table of
+// designator types), with the prefixes that RFC 3980 has for names of three of them. The others
+// are of ports and groups, which disks share.
 var page83Kinds = map[uint32]string{
 	win32.StorageIdTypeVendorSpecific: "vendor", win32.StorageIdTypeVendorId: "t10", win32.StorageIdTypeEUI64: "eui",
-	win32.StorageIdTypeFCPHName: "naa", win32.StorageIdTypeScsiNameString: "name",
+	win32.StorageIdTypeFCPHName: "naa", win32.StorageIdTypeMD5LogicalUnitIdentifier: "md5", win32.StorageIdTypeScsiNameString: "name",
+	10: "uuid", // of which Windows' headers know nothing
 }
 
 // add adds an identifier of page 83h.
 func (i *DiskInfo) add(id win32.Identifier) {
-	kind, ok := page83Kinds[id.Type]
-	if !ok {
-		kind = strconv.Itoa(int(id.Type))
-	}
+	kind := page83Kinds[id.Type]
 	text := strings.TrimRight(strings.ToValidUTF8(string(id.ID), "\uFFFD"), "\x00")
 	if id.CodeSet == win32.StorageIdCodeSetBinary {
 		text = hex.EncodeToString(id.ID)
@@ -211,30 +208,33 @@ func (i *DiskInfo) addNamespace() {
 	case len(id) == 32 && i.NGUID == "":
 		i.NGUID = id
 	}
+	if m := namespacePath.FindStringSubmatch(i.DevicePath); m != nil {
+		i.NamespaceID = uint32(m[1][0] - '0')
+	}
+	// Only the number in the path was seen beside Azure's LUN, which is one less. Namespaces as
+	// Linux counts them are two more than the LUN, so one in a serial number could name another disk.
+	if i.NamespaceID > 0 && slices.Contains(azureNVMe, i.Product) {
+		i.AzureLUN = strconv.FormatUint(uint64(i.NamespaceID)-1, 10)
+	}
 	if m := namespaceSuffix.FindStringSubmatch(i.SerialNumber); m != nil {
 		if n, err := strconv.ParseUint(m[1], 16, 32); err == nil {
 			i.NamespaceID = uint32(n)
 		}
-	} else if m := namespacePath.FindStringSubmatch(i.DevicePath); m != nil {
-		i.NamespaceID = uint32(m[1][0] - '0')
-	}
-	if i.NamespaceID > 0 && slices.Contains(azureNVMe, i.Product) {
-		i.AzureLUN = strconv.FormatUint(uint64(i.NamespaceID)-1, 10)
 	}
 }
 
-// Expect returns the same HostAPI for the disk that has an identifier: its methods fail with
-// hosterr.ErrFailedPrecondition, and change nothing, if the disk with the given number does
-// not have it. Each checks it on the handles that it uses.
-func (d DiskAPI) Expect(identity string) HostAPI {
-	d.identity = identity
+// Expect returns the same HostAPI for the disk that has all of these identifiers: its methods fail
+// with hosterr.ErrFailedPrecondition, and change nothing, if the disk with the given number lacks
+// one. Each checks them on the handles that it uses.
+func (d DiskAPI) Expect(identifiers []string) HostAPI {
+	d.expect = &identifiers
 	return d
 }
 
 // open opens a disk by its number, and checks that it is the expected one.
 func (d DiskAPI) open(number, access uint32) (*storage.Disk, error) {
 	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, number, access)
-	if err != nil || d.identity == "" {
+	if err != nil || d.expect == nil {
 		return disk, err
 	}
 	if err := d.expected(number, disk); err != nil {
@@ -254,7 +254,10 @@ func (d DiskAPI) expected(number uint32, disk *storage.Disk) error {
 		have = append(have, bare)
 	}
 	have = slices.DeleteFunc(have, func(id string) bool { return id == "" })
-	if slices.ContainsFunc(have, func(id string) bool { return strings.EqualFold(id, d.identity) }) {
+	missing := slices.DeleteFunc(slices.Clone(*d.expect), func(want string) bool {
+		return slices.ContainsFunc(have, func(id string) bool { return strings.EqualFold(trimmed(id), trimmed(want)) })
+	})
+	if len(missing) == 0 {
 		return nil
 	}
 	if err != nil {
@@ -263,5 +266,5 @@ func (d DiskAPI) expected(number uint32, disk *storage.Disk) error {
 	slices.Sort(have)
 	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition,
 		"find the disk again with ListDisks: its number changes when it is detached and attached",
-		"disk %d is not the expected one: it has the identifiers %q, not %q; it was not changed", number, slices.Compact(have), d.identity)
+		"disk %d is not the expected one: it has the identifiers %q, not %q; it was not changed", number, slices.Compact(have), missing)
 }

@@ -75,8 +75,8 @@ type DiskInfo struct {
 	SerialNumber string `protobuf:"bytes,5,opt,name=serial_number,json=serialNumber,proto3" json:"serial_number,omitempty"`
 	// All identifiers of the disk itself in the SCSI page 83h, each with its kind:
 	// naa.6000c29…, eui.0025385…, t10.Google  persistent-disk-0, name.… (a SCSI
-	// name), vendor.…, and otherwise the number of the kind. Binary ones are
-	// lower-case hexadecimal digits.
+	// name), vendor.…, md5.… and uuid.…. Binary ones are lower-case hexadecimal
+	// digits. Ports and groups of disks are left out: disks share them.
 	Page83 []string `protobuf:"bytes,6,rep,name=page83,proto3" json:"page83,omitempty"`
 	// The first identifier of these kinds, in lower-case hexadecimal digits: the
 	// World Wide Name (NAA), the EUI-64 and the NGUID of an NVMe namespace. The
@@ -88,7 +88,8 @@ type DiskInfo struct {
 	// device_path, as azuredisk reads it. 0 if it is not known; numbers above 9 at
 	// the end of a path are not, because its base is not documented.
 	NamespaceId uint32 `protobuf:"varint,10,opt,name=namespace_id,json=namespaceId,proto3" json:"namespace_id,omitempty"`
-	// The LUN that Azure gave an NVMe disk, namespace_id - 1; for SCSI disks see lun.
+	// The LUN that Azure gave an NVMe disk: one less than the number at the end of
+	// device_path. For SCSI disks see lun.
 	AzureLun string `protobuf:"bytes,11,opt,name=azure_lun,json=azureLun,proto3" json:"azure_lun,omitempty"`
 	// Where the disk is attached, as in ListDiskLocations.
 	Adapter string `protobuf:"bytes,12,opt,name=adapter,proto3" json:"adapter,omitempty"`
@@ -511,24 +512,70 @@ func (x *ListDiskLocationsResponse) GetDiskLocations() map[uint32]*DiskLocation 
 	return nil
 }
 
+// DiskIdentity is what a disk must be.
+type DiskIdentity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Identifiers that the disk must have, all of them: its serial number and any
+	// other from ListDisks, with or without its kind. Disks may share one of them.
+	Identifiers   []string `protobuf:"bytes,1,rep,name=identifiers,proto3" json:"identifiers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiskIdentity) Reset() {
+	*x = DiskIdentity{}
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiskIdentity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiskIdentity) ProtoMessage() {}
+
+func (x *DiskIdentity) ProtoReflect() protoreflect.Message {
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiskIdentity.ProtoReflect.Descriptor instead.
+func (*DiskIdentity) Descriptor() ([]byte, []int) {
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *DiskIdentity) GetIdentifiers() []string {
+	if x != nil {
+		return x.Identifiers
+	}
+	return nil
+}
+
 // PartitionDiskRequest is the request of PartitionDisk.
 type PartitionDiskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The disk number. If absent it is 0, a valid number that is usually the
 	// system disk's.
 	DiskNumber uint32 `protobuf:"varint,1,opt,name=disk_number,json=diskNumber,proto3" json:"disk_number,omitempty"`
-	// Optional: an identifier that the disk must have, such as its serial number or
-	// any other from ListDisks, with or without its kind. It is checked on the
-	// handle through which the disk is changed. If the disk is another one by now,
-	// the call fails with FailedPrecondition and changes nothing.
-	Identity      string `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
+	// Optional: what the disk must be. It is checked on the handle through which the
+	// disk is changed. If the disk is another one by now, the call fails with
+	// FailedPrecondition and changes nothing.
+	Identity      *DiskIdentity `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PartitionDiskRequest) Reset() {
 	*x = PartitionDiskRequest{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[6]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +587,7 @@ func (x *PartitionDiskRequest) String() string {
 func (*PartitionDiskRequest) ProtoMessage() {}
 
 func (x *PartitionDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[6]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +600,7 @@ func (x *PartitionDiskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDiskRequest.ProtoReflect.Descriptor instead.
 func (*PartitionDiskRequest) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{6}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PartitionDiskRequest) GetDiskNumber() uint32 {
@@ -563,11 +610,11 @@ func (x *PartitionDiskRequest) GetDiskNumber() uint32 {
 	return 0
 }
 
-func (x *PartitionDiskRequest) GetIdentity() string {
+func (x *PartitionDiskRequest) GetIdentity() *DiskIdentity {
 	if x != nil {
 		return x.Identity
 	}
-	return ""
+	return nil
 }
 
 // PartitionDiskResponse is the response of PartitionDisk.
@@ -579,7 +626,7 @@ type PartitionDiskResponse struct {
 
 func (x *PartitionDiskResponse) Reset() {
 	*x = PartitionDiskResponse{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[7]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -591,7 +638,7 @@ func (x *PartitionDiskResponse) String() string {
 func (*PartitionDiskResponse) ProtoMessage() {}
 
 func (x *PartitionDiskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[7]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -604,7 +651,7 @@ func (x *PartitionDiskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDiskResponse.ProtoReflect.Descriptor instead.
 func (*PartitionDiskResponse) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{7}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{8}
 }
 
 // RescanRequest is the request of Rescan.
@@ -616,7 +663,7 @@ type RescanRequest struct {
 
 func (x *RescanRequest) Reset() {
 	*x = RescanRequest{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[8]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -628,7 +675,7 @@ func (x *RescanRequest) String() string {
 func (*RescanRequest) ProtoMessage() {}
 
 func (x *RescanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[8]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -641,7 +688,7 @@ func (x *RescanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RescanRequest.ProtoReflect.Descriptor instead.
 func (*RescanRequest) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{8}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{9}
 }
 
 // RescanResponse is the response of Rescan.
@@ -653,7 +700,7 @@ type RescanResponse struct {
 
 func (x *RescanResponse) Reset() {
 	*x = RescanResponse{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[9]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +712,7 @@ func (x *RescanResponse) String() string {
 func (*RescanResponse) ProtoMessage() {}
 
 func (x *RescanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[9]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +725,7 @@ func (x *RescanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RescanResponse.ProtoReflect.Descriptor instead.
 func (*RescanResponse) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{9}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{10}
 }
 
 // ListDiskIDsRequest is the request of ListDiskIDs.
@@ -690,7 +737,7 @@ type ListDiskIDsRequest struct {
 
 func (x *ListDiskIDsRequest) Reset() {
 	*x = ListDiskIDsRequest{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[10]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +749,7 @@ func (x *ListDiskIDsRequest) String() string {
 func (*ListDiskIDsRequest) ProtoMessage() {}
 
 func (x *ListDiskIDsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[10]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +762,7 @@ func (x *ListDiskIDsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDiskIDsRequest.ProtoReflect.Descriptor instead.
 func (*ListDiskIDsRequest) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{10}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{11}
 }
 
 // DiskIDs are the identifiers of a disk.
@@ -734,7 +781,7 @@ type DiskIDs struct {
 
 func (x *DiskIDs) Reset() {
 	*x = DiskIDs{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[11]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +793,7 @@ func (x *DiskIDs) String() string {
 func (*DiskIDs) ProtoMessage() {}
 
 func (x *DiskIDs) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[11]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -759,7 +806,7 @@ func (x *DiskIDs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskIDs.ProtoReflect.Descriptor instead.
 func (*DiskIDs) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{11}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DiskIDs) GetPage83() string {
@@ -787,7 +834,7 @@ type ListDiskIDsResponse struct {
 
 func (x *ListDiskIDsResponse) Reset() {
 	*x = ListDiskIDsResponse{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[12]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +846,7 @@ func (x *ListDiskIDsResponse) String() string {
 func (*ListDiskIDsResponse) ProtoMessage() {}
 
 func (x *ListDiskIDsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[12]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +859,7 @@ func (x *ListDiskIDsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDiskIDsResponse.ProtoReflect.Descriptor instead.
 func (*ListDiskIDsResponse) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{12}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListDiskIDsResponse) GetDiskIDs() map[uint32]*DiskIDs {
@@ -834,7 +881,7 @@ type GetDiskStatsRequest struct {
 
 func (x *GetDiskStatsRequest) Reset() {
 	*x = GetDiskStatsRequest{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[13]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +893,7 @@ func (x *GetDiskStatsRequest) String() string {
 func (*GetDiskStatsRequest) ProtoMessage() {}
 
 func (x *GetDiskStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[13]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +906,7 @@ func (x *GetDiskStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDiskStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetDiskStatsRequest) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{13}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetDiskStatsRequest) GetDiskNumber() uint32 {
@@ -880,7 +927,7 @@ type GetDiskStatsResponse struct {
 
 func (x *GetDiskStatsResponse) Reset() {
 	*x = GetDiskStatsResponse{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[14]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +939,7 @@ func (x *GetDiskStatsResponse) String() string {
 func (*GetDiskStatsResponse) ProtoMessage() {}
 
 func (x *GetDiskStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[14]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +952,7 @@ func (x *GetDiskStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDiskStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetDiskStatsResponse) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{14}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetDiskStatsResponse) GetTotalBytes() int64 {
@@ -923,18 +970,17 @@ type SetDiskStateRequest struct {
 	DiskNumber uint32 `protobuf:"varint,1,opt,name=disk_number,json=diskNumber,proto3" json:"disk_number,omitempty"`
 	// True takes the disk online, false takes it offline.
 	IsOnline bool `protobuf:"varint,2,opt,name=is_online,json=isOnline,proto3" json:"is_online,omitempty"`
-	// Optional: an identifier that the disk must have, such as its serial number or
-	// any other from ListDisks, with or without its kind. It is checked on the
-	// handle through which the disk is changed. If the disk is another one by now,
-	// the call fails with FailedPrecondition and changes nothing.
-	Identity      string `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	// Optional: what the disk must be. It is checked on the handle through which the
+	// disk is changed. If the disk is another one by now, the call fails with
+	// FailedPrecondition and changes nothing.
+	Identity      *DiskIdentity `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetDiskStateRequest) Reset() {
 	*x = SetDiskStateRequest{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[15]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +992,7 @@ func (x *SetDiskStateRequest) String() string {
 func (*SetDiskStateRequest) ProtoMessage() {}
 
 func (x *SetDiskStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[15]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1005,7 @@ func (x *SetDiskStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDiskStateRequest.ProtoReflect.Descriptor instead.
 func (*SetDiskStateRequest) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{15}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SetDiskStateRequest) GetDiskNumber() uint32 {
@@ -976,11 +1022,11 @@ func (x *SetDiskStateRequest) GetIsOnline() bool {
 	return false
 }
 
-func (x *SetDiskStateRequest) GetIdentity() string {
+func (x *SetDiskStateRequest) GetIdentity() *DiskIdentity {
 	if x != nil {
 		return x.Identity
 	}
-	return ""
+	return nil
 }
 
 // SetDiskStateResponse is the response of SetDiskState.
@@ -992,7 +1038,7 @@ type SetDiskStateResponse struct {
 
 func (x *SetDiskStateResponse) Reset() {
 	*x = SetDiskStateResponse{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[16]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1050,7 @@ func (x *SetDiskStateResponse) String() string {
 func (*SetDiskStateResponse) ProtoMessage() {}
 
 func (x *SetDiskStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[16]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1063,7 @@ func (x *SetDiskStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDiskStateResponse.ProtoReflect.Descriptor instead.
 func (*SetDiskStateResponse) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{16}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{17}
 }
 
 // GetDiskStateRequest is the request of GetDiskState.
@@ -1032,7 +1078,7 @@ type GetDiskStateRequest struct {
 
 func (x *GetDiskStateRequest) Reset() {
 	*x = GetDiskStateRequest{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[17]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1090,7 @@ func (x *GetDiskStateRequest) String() string {
 func (*GetDiskStateRequest) ProtoMessage() {}
 
 func (x *GetDiskStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[17]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1103,7 @@ func (x *GetDiskStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDiskStateRequest.ProtoReflect.Descriptor instead.
 func (*GetDiskStateRequest) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{17}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetDiskStateRequest) GetDiskNumber() uint32 {
@@ -1077,7 +1123,7 @@ type GetDiskStateResponse struct {
 
 func (x *GetDiskStateResponse) Reset() {
 	*x = GetDiskStateResponse{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[18]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1135,7 @@ func (x *GetDiskStateResponse) String() string {
 func (*GetDiskStateResponse) ProtoMessage() {}
 
 func (x *GetDiskStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[18]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1148,7 @@ func (x *GetDiskStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDiskStateResponse.ProtoReflect.Descriptor instead.
 func (*GetDiskStateResponse) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{18}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetDiskStateResponse) GetIsOnline() bool {
@@ -1124,7 +1170,7 @@ type GetDiskReadOnlyRequest struct {
 
 func (x *GetDiskReadOnlyRequest) Reset() {
 	*x = GetDiskReadOnlyRequest{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[19]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1182,7 @@ func (x *GetDiskReadOnlyRequest) String() string {
 func (*GetDiskReadOnlyRequest) ProtoMessage() {}
 
 func (x *GetDiskReadOnlyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[19]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1195,7 @@ func (x *GetDiskReadOnlyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDiskReadOnlyRequest.ProtoReflect.Descriptor instead.
 func (*GetDiskReadOnlyRequest) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{19}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetDiskReadOnlyRequest) GetDiskNumber() uint32 {
@@ -1169,7 +1215,7 @@ type GetDiskReadOnlyResponse struct {
 
 func (x *GetDiskReadOnlyResponse) Reset() {
 	*x = GetDiskReadOnlyResponse{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[20]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1227,7 @@ func (x *GetDiskReadOnlyResponse) String() string {
 func (*GetDiskReadOnlyResponse) ProtoMessage() {}
 
 func (x *GetDiskReadOnlyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[20]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1240,7 @@ func (x *GetDiskReadOnlyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDiskReadOnlyResponse.ProtoReflect.Descriptor instead.
 func (*GetDiskReadOnlyResponse) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{20}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetDiskReadOnlyResponse) GetIsReadOnly() bool {
@@ -1212,18 +1258,17 @@ type SetDiskReadOnlyRequest struct {
 	DiskNumber uint32 `protobuf:"varint,1,opt,name=disk_number,json=diskNumber,proto3" json:"disk_number,omitempty"`
 	// True makes the disk read-only, false makes it writable.
 	IsReadOnly bool `protobuf:"varint,2,opt,name=is_read_only,json=isReadOnly,proto3" json:"is_read_only,omitempty"`
-	// Optional: an identifier that the disk must have, such as its serial number or
-	// any other from ListDisks, with or without its kind. It is checked on the
-	// handle through which the disk is changed. If the disk is another one by now,
-	// the call fails with FailedPrecondition and changes nothing.
-	Identity      string `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	// Optional: what the disk must be. It is checked on the handle through which the
+	// disk is changed. If the disk is another one by now, the call fails with
+	// FailedPrecondition and changes nothing.
+	Identity      *DiskIdentity `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetDiskReadOnlyRequest) Reset() {
 	*x = SetDiskReadOnlyRequest{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[21]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1235,7 +1280,7 @@ func (x *SetDiskReadOnlyRequest) String() string {
 func (*SetDiskReadOnlyRequest) ProtoMessage() {}
 
 func (x *SetDiskReadOnlyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[21]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1248,7 +1293,7 @@ func (x *SetDiskReadOnlyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDiskReadOnlyRequest.ProtoReflect.Descriptor instead.
 func (*SetDiskReadOnlyRequest) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{21}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetDiskReadOnlyRequest) GetDiskNumber() uint32 {
@@ -1265,11 +1310,11 @@ func (x *SetDiskReadOnlyRequest) GetIsReadOnly() bool {
 	return false
 }
 
-func (x *SetDiskReadOnlyRequest) GetIdentity() string {
+func (x *SetDiskReadOnlyRequest) GetIdentity() *DiskIdentity {
 	if x != nil {
 		return x.Identity
 	}
-	return ""
+	return nil
 }
 
 // SetDiskReadOnlyResponse is the response of SetDiskReadOnly.
@@ -1281,7 +1326,7 @@ type SetDiskReadOnlyResponse struct {
 
 func (x *SetDiskReadOnlyResponse) Reset() {
 	*x = SetDiskReadOnlyResponse{}
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[22]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1338,7 @@ func (x *SetDiskReadOnlyResponse) String() string {
 func (*SetDiskReadOnlyResponse) ProtoMessage() {}
 
 func (x *SetDiskReadOnlyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[22]
+	mi := &file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1351,7 @@ func (x *SetDiskReadOnlyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDiskReadOnlyResponse.ProtoReflect.Descriptor instead.
 func (*SetDiskReadOnlyResponse) Descriptor() ([]byte, []int) {
-	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{22}
+	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescGZIP(), []int{23}
 }
 
 var File_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto protoreflect.FileDescriptor
@@ -1358,11 +1403,13 @@ const file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_prot
 	"\x0edisk_locations\x18\x01 \x03(\v26.v2alpha1.ListDiskLocationsResponse.DiskLocationsEntryR\rdiskLocations\x1aX\n" +
 	"\x12DiskLocationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.v2alpha1.DiskLocationR\x05value:\x028\x01\"S\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.v2alpha1.DiskLocationR\x05value:\x028\x01\"0\n" +
+	"\fDiskIdentity\x12 \n" +
+	"\videntifiers\x18\x01 \x03(\tR\videntifiers\"k\n" +
 	"\x14PartitionDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
-	"diskNumber\x12\x1a\n" +
-	"\bidentity\x18\x02 \x01(\tR\bidentity\"\x17\n" +
+	"diskNumber\x122\n" +
+	"\bidentity\x18\x02 \x01(\v2\x16.v2alpha1.DiskIdentityR\bidentity\"\x17\n" +
 	"\x15PartitionDiskResponse\"\x0f\n" +
 	"\rRescanRequest\"\x10\n" +
 	"\x0eRescanResponse\"\x14\n" +
@@ -1380,12 +1427,12 @@ const file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_prot
 	"diskNumber\"7\n" +
 	"\x14GetDiskStatsResponse\x12\x1f\n" +
 	"\vtotal_bytes\x18\x01 \x01(\x03R\n" +
-	"totalBytes\"o\n" +
+	"totalBytes\"\x87\x01\n" +
 	"\x13SetDiskStateRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
 	"diskNumber\x12\x1b\n" +
-	"\tis_online\x18\x02 \x01(\bR\bisOnline\x12\x1a\n" +
-	"\bidentity\x18\x03 \x01(\tR\bidentity\"\x16\n" +
+	"\tis_online\x18\x02 \x01(\bR\bisOnline\x122\n" +
+	"\bidentity\x18\x03 \x01(\v2\x16.v2alpha1.DiskIdentityR\bidentity\"\x16\n" +
 	"\x14SetDiskStateResponse\"6\n" +
 	"\x13GetDiskStateRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
@@ -1397,13 +1444,13 @@ const file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_prot
 	"diskNumber\";\n" +
 	"\x17GetDiskReadOnlyResponse\x12 \n" +
 	"\fis_read_only\x18\x01 \x01(\bR\n" +
-	"isReadOnly\"w\n" +
+	"isReadOnly\"\x8f\x01\n" +
 	"\x16SetDiskReadOnlyRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
 	"diskNumber\x12 \n" +
 	"\fis_read_only\x18\x02 \x01(\bR\n" +
-	"isReadOnly\x12\x1a\n" +
-	"\bidentity\x18\x03 \x01(\tR\bidentity\"\x19\n" +
+	"isReadOnly\x122\n" +
+	"\bidentity\x18\x03 \x01(\v2\x16.v2alpha1.DiskIdentityR\bidentity\"\x19\n" +
 	"\x17SetDiskReadOnlyResponse2\xa2\x06\n" +
 	"\x04Disk\x12D\n" +
 	"\tListDisks\x12\x1a.v2alpha1.ListDisksRequest\x1a\x1b.v2alpha1.ListDisksResponse\x12\\\n" +
@@ -1429,7 +1476,7 @@ func file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto
 	return file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDescData
 }
 
-var file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_goTypes = []any{
 	(*ListDisksRequest)(nil),          // 0: v2alpha1.ListDisksRequest
 	(*DiskInfo)(nil),                  // 1: v2alpha1.DiskInfo
@@ -1437,59 +1484,63 @@ var file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_
 	(*ListDiskLocationsRequest)(nil),  // 3: v2alpha1.ListDiskLocationsRequest
 	(*DiskLocation)(nil),              // 4: v2alpha1.DiskLocation
 	(*ListDiskLocationsResponse)(nil), // 5: v2alpha1.ListDiskLocationsResponse
-	(*PartitionDiskRequest)(nil),      // 6: v2alpha1.PartitionDiskRequest
-	(*PartitionDiskResponse)(nil),     // 7: v2alpha1.PartitionDiskResponse
-	(*RescanRequest)(nil),             // 8: v2alpha1.RescanRequest
-	(*RescanResponse)(nil),            // 9: v2alpha1.RescanResponse
-	(*ListDiskIDsRequest)(nil),        // 10: v2alpha1.ListDiskIDsRequest
-	(*DiskIDs)(nil),                   // 11: v2alpha1.DiskIDs
-	(*ListDiskIDsResponse)(nil),       // 12: v2alpha1.ListDiskIDsResponse
-	(*GetDiskStatsRequest)(nil),       // 13: v2alpha1.GetDiskStatsRequest
-	(*GetDiskStatsResponse)(nil),      // 14: v2alpha1.GetDiskStatsResponse
-	(*SetDiskStateRequest)(nil),       // 15: v2alpha1.SetDiskStateRequest
-	(*SetDiskStateResponse)(nil),      // 16: v2alpha1.SetDiskStateResponse
-	(*GetDiskStateRequest)(nil),       // 17: v2alpha1.GetDiskStateRequest
-	(*GetDiskStateResponse)(nil),      // 18: v2alpha1.GetDiskStateResponse
-	(*GetDiskReadOnlyRequest)(nil),    // 19: v2alpha1.GetDiskReadOnlyRequest
-	(*GetDiskReadOnlyResponse)(nil),   // 20: v2alpha1.GetDiskReadOnlyResponse
-	(*SetDiskReadOnlyRequest)(nil),    // 21: v2alpha1.SetDiskReadOnlyRequest
-	(*SetDiskReadOnlyResponse)(nil),   // 22: v2alpha1.SetDiskReadOnlyResponse
-	nil,                               // 23: v2alpha1.ListDisksResponse.DisksEntry
-	nil,                               // 24: v2alpha1.ListDiskLocationsResponse.DiskLocationsEntry
-	nil,                               // 25: v2alpha1.ListDiskIDsResponse.DiskIDsEntry
+	(*DiskIdentity)(nil),              // 6: v2alpha1.DiskIdentity
+	(*PartitionDiskRequest)(nil),      // 7: v2alpha1.PartitionDiskRequest
+	(*PartitionDiskResponse)(nil),     // 8: v2alpha1.PartitionDiskResponse
+	(*RescanRequest)(nil),             // 9: v2alpha1.RescanRequest
+	(*RescanResponse)(nil),            // 10: v2alpha1.RescanResponse
+	(*ListDiskIDsRequest)(nil),        // 11: v2alpha1.ListDiskIDsRequest
+	(*DiskIDs)(nil),                   // 12: v2alpha1.DiskIDs
+	(*ListDiskIDsResponse)(nil),       // 13: v2alpha1.ListDiskIDsResponse
+	(*GetDiskStatsRequest)(nil),       // 14: v2alpha1.GetDiskStatsRequest
+	(*GetDiskStatsResponse)(nil),      // 15: v2alpha1.GetDiskStatsResponse
+	(*SetDiskStateRequest)(nil),       // 16: v2alpha1.SetDiskStateRequest
+	(*SetDiskStateResponse)(nil),      // 17: v2alpha1.SetDiskStateResponse
+	(*GetDiskStateRequest)(nil),       // 18: v2alpha1.GetDiskStateRequest
+	(*GetDiskStateResponse)(nil),      // 19: v2alpha1.GetDiskStateResponse
+	(*GetDiskReadOnlyRequest)(nil),    // 20: v2alpha1.GetDiskReadOnlyRequest
+	(*GetDiskReadOnlyResponse)(nil),   // 21: v2alpha1.GetDiskReadOnlyResponse
+	(*SetDiskReadOnlyRequest)(nil),    // 22: v2alpha1.SetDiskReadOnlyRequest
+	(*SetDiskReadOnlyResponse)(nil),   // 23: v2alpha1.SetDiskReadOnlyResponse
+	nil,                               // 24: v2alpha1.ListDisksResponse.DisksEntry
+	nil,                               // 25: v2alpha1.ListDiskLocationsResponse.DiskLocationsEntry
+	nil,                               // 26: v2alpha1.ListDiskIDsResponse.DiskIDsEntry
 }
 var file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_depIdxs = []int32{
-	23, // 0: v2alpha1.ListDisksResponse.disks:type_name -> v2alpha1.ListDisksResponse.DisksEntry
-	24, // 1: v2alpha1.ListDiskLocationsResponse.disk_locations:type_name -> v2alpha1.ListDiskLocationsResponse.DiskLocationsEntry
-	25, // 2: v2alpha1.ListDiskIDsResponse.diskIDs:type_name -> v2alpha1.ListDiskIDsResponse.DiskIDsEntry
-	1,  // 3: v2alpha1.ListDisksResponse.DisksEntry.value:type_name -> v2alpha1.DiskInfo
-	4,  // 4: v2alpha1.ListDiskLocationsResponse.DiskLocationsEntry.value:type_name -> v2alpha1.DiskLocation
-	11, // 5: v2alpha1.ListDiskIDsResponse.DiskIDsEntry.value:type_name -> v2alpha1.DiskIDs
-	0,  // 6: v2alpha1.Disk.ListDisks:input_type -> v2alpha1.ListDisksRequest
-	3,  // 7: v2alpha1.Disk.ListDiskLocations:input_type -> v2alpha1.ListDiskLocationsRequest
-	6,  // 8: v2alpha1.Disk.PartitionDisk:input_type -> v2alpha1.PartitionDiskRequest
-	8,  // 9: v2alpha1.Disk.Rescan:input_type -> v2alpha1.RescanRequest
-	10, // 10: v2alpha1.Disk.ListDiskIDs:input_type -> v2alpha1.ListDiskIDsRequest
-	13, // 11: v2alpha1.Disk.GetDiskStats:input_type -> v2alpha1.GetDiskStatsRequest
-	15, // 12: v2alpha1.Disk.SetDiskState:input_type -> v2alpha1.SetDiskStateRequest
-	17, // 13: v2alpha1.Disk.GetDiskState:input_type -> v2alpha1.GetDiskStateRequest
-	19, // 14: v2alpha1.Disk.GetDiskReadOnly:input_type -> v2alpha1.GetDiskReadOnlyRequest
-	21, // 15: v2alpha1.Disk.SetDiskReadOnly:input_type -> v2alpha1.SetDiskReadOnlyRequest
-	2,  // 16: v2alpha1.Disk.ListDisks:output_type -> v2alpha1.ListDisksResponse
-	5,  // 17: v2alpha1.Disk.ListDiskLocations:output_type -> v2alpha1.ListDiskLocationsResponse
-	7,  // 18: v2alpha1.Disk.PartitionDisk:output_type -> v2alpha1.PartitionDiskResponse
-	9,  // 19: v2alpha1.Disk.Rescan:output_type -> v2alpha1.RescanResponse
-	12, // 20: v2alpha1.Disk.ListDiskIDs:output_type -> v2alpha1.ListDiskIDsResponse
-	14, // 21: v2alpha1.Disk.GetDiskStats:output_type -> v2alpha1.GetDiskStatsResponse
-	16, // 22: v2alpha1.Disk.SetDiskState:output_type -> v2alpha1.SetDiskStateResponse
-	18, // 23: v2alpha1.Disk.GetDiskState:output_type -> v2alpha1.GetDiskStateResponse
-	20, // 24: v2alpha1.Disk.GetDiskReadOnly:output_type -> v2alpha1.GetDiskReadOnlyResponse
-	22, // 25: v2alpha1.Disk.SetDiskReadOnly:output_type -> v2alpha1.SetDiskReadOnlyResponse
-	16, // [16:26] is the sub-list for method output_type
-	6,  // [6:16] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	24, // 0: v2alpha1.ListDisksResponse.disks:type_name -> v2alpha1.ListDisksResponse.DisksEntry
+	25, // 1: v2alpha1.ListDiskLocationsResponse.disk_locations:type_name -> v2alpha1.ListDiskLocationsResponse.DiskLocationsEntry
+	6,  // 2: v2alpha1.PartitionDiskRequest.identity:type_name -> v2alpha1.DiskIdentity
+	26, // 3: v2alpha1.ListDiskIDsResponse.diskIDs:type_name -> v2alpha1.ListDiskIDsResponse.DiskIDsEntry
+	6,  // 4: v2alpha1.SetDiskStateRequest.identity:type_name -> v2alpha1.DiskIdentity
+	6,  // 5: v2alpha1.SetDiskReadOnlyRequest.identity:type_name -> v2alpha1.DiskIdentity
+	1,  // 6: v2alpha1.ListDisksResponse.DisksEntry.value:type_name -> v2alpha1.DiskInfo
+	4,  // 7: v2alpha1.ListDiskLocationsResponse.DiskLocationsEntry.value:type_name -> v2alpha1.DiskLocation
+	12, // 8: v2alpha1.ListDiskIDsResponse.DiskIDsEntry.value:type_name -> v2alpha1.DiskIDs
+	0,  // 9: v2alpha1.Disk.ListDisks:input_type -> v2alpha1.ListDisksRequest
+	3,  // 10: v2alpha1.Disk.ListDiskLocations:input_type -> v2alpha1.ListDiskLocationsRequest
+	7,  // 11: v2alpha1.Disk.PartitionDisk:input_type -> v2alpha1.PartitionDiskRequest
+	9,  // 12: v2alpha1.Disk.Rescan:input_type -> v2alpha1.RescanRequest
+	11, // 13: v2alpha1.Disk.ListDiskIDs:input_type -> v2alpha1.ListDiskIDsRequest
+	14, // 14: v2alpha1.Disk.GetDiskStats:input_type -> v2alpha1.GetDiskStatsRequest
+	16, // 15: v2alpha1.Disk.SetDiskState:input_type -> v2alpha1.SetDiskStateRequest
+	18, // 16: v2alpha1.Disk.GetDiskState:input_type -> v2alpha1.GetDiskStateRequest
+	20, // 17: v2alpha1.Disk.GetDiskReadOnly:input_type -> v2alpha1.GetDiskReadOnlyRequest
+	22, // 18: v2alpha1.Disk.SetDiskReadOnly:input_type -> v2alpha1.SetDiskReadOnlyRequest
+	2,  // 19: v2alpha1.Disk.ListDisks:output_type -> v2alpha1.ListDisksResponse
+	5,  // 20: v2alpha1.Disk.ListDiskLocations:output_type -> v2alpha1.ListDiskLocationsResponse
+	8,  // 21: v2alpha1.Disk.PartitionDisk:output_type -> v2alpha1.PartitionDiskResponse
+	10, // 22: v2alpha1.Disk.Rescan:output_type -> v2alpha1.RescanResponse
+	13, // 23: v2alpha1.Disk.ListDiskIDs:output_type -> v2alpha1.ListDiskIDsResponse
+	15, // 24: v2alpha1.Disk.GetDiskStats:output_type -> v2alpha1.GetDiskStatsResponse
+	17, // 25: v2alpha1.Disk.SetDiskState:output_type -> v2alpha1.SetDiskStateResponse
+	19, // 26: v2alpha1.Disk.GetDiskState:output_type -> v2alpha1.GetDiskStateResponse
+	21, // 27: v2alpha1.Disk.GetDiskReadOnly:output_type -> v2alpha1.GetDiskReadOnlyResponse
+	23, // 28: v2alpha1.Disk.SetDiskReadOnly:output_type -> v2alpha1.SetDiskReadOnlyResponse
+	19, // [19:29] is the sub-list for method output_type
+	9,  // [9:19] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_init() }
@@ -1503,7 +1554,7 @@ func file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDesc), len(file_github_com_kubernetes_csi_csi_proxy_client_api_disk_v2alpha1_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
