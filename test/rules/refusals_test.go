@@ -43,8 +43,8 @@ var kinds = map[string]string{
 var guards = []struct{ function, code, protects string }{
 	{"VolumeInformation", "ERROR_UNRECOGNIZED_VOLUME", "FormatVolume formats after this error only, and after a look at the content"},
 	{"formattable", "ERROR_ACCESS_DENIED", "a volume that is in use is not formatted"},
-	{"writeAt", "ERROR_ACCESS_DENIED", "PartitionDisk does not erase the place of a volume that another program has made meanwhile"},
-	{"present", "ERROR_DEVICE_NOT_CONNECTED", "a handle of a disk that was removed does not lead to another disk"},
+	{"Write", "ERROR_ACCESS_DENIED", "PartitionDisk does not erase the place of a volume that another program has made meanwhile"},
+	{"Present", "ERROR_DEVICE_NOT_CONNECTED", "a handle of a disk that was removed does not lead to another disk"},
 	{"ready", "ERROR_NO_SUCH_DEVICE", "a volume that was removed is not replaced by another during a format"},
 	{"growPartition", "ERROR_INVALID_PARAMETER", "a partition does not grow over the next one"},
 	{"lock", "ERROR_ACCESS_DENIED", "SetDiskState keeps a disk online while a mounted volume is in use"},
@@ -54,6 +54,9 @@ var guards = []struct{ function, code, protects string }{
 	{"setMountReparse", "ERROR_DIR_NOT_EMPTY", "MountVolume does not hide the content of a directory"},
 	{"LogoutIScsiTarget", "ISDSC_DEVICE_BUSY_ON_SESSION", "a target is not disconnected while its disks are in use"},
 }
+
+// roomTypes are the node and its rooms, whose methods are those of win32.API.
+var roomTypes = map[string]bool{"Node": true, "Kernel": true, "Services": true}
 
 // A refusal is a place that returns the number of an error, with its source.
 type refusal struct{ function, code, kind, text string }
@@ -158,7 +161,7 @@ func refusals(t *testing.T, boundary, side parsed) (all []refusal, errs []error)
 			what := ""
 			switch n := nodes[len(nodes)-1].(type) {
 			case *ast.FuncDecl:
-				if n.Recv != nil && api[n.Name.Name] && typeName(n.Recv.List[0].Type) == "Node" {
+				if n.Recv != nil && api[n.Name.Name] && roomTypes[typeName(n.Recv.List[0].Type)] {
 					what = "what " + n.Name.Name + " returns"
 				}
 			case *ast.CaseClause:

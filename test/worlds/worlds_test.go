@@ -3,6 +3,7 @@ package worlds_test
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,17 +52,17 @@ func TestPairs(t *testing.T) {
 // A refusal, or another behavior that fails a caller, is in the node's log with its option.
 func TestLogNamesOptions(t *testing.T) {
 	const dir = "../../internal/win32/emulated"
-	files, err := filepath.Glob(dir + "/*.go")
+	var source strings.Builder
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(name) != ".go" {
+			return err
+		}
+		b, err := os.ReadFile(name)
+		source.Write(b)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	var source strings.Builder
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		source.Write(b)
 	}
 	answers := map[string]string{ // they refuse nothing
 		"blankDisks":     "an answer",
@@ -73,7 +74,7 @@ func TestLogNamesOptions(t *testing.T) {
 		"smbCalls":       "a wait",
 	}
 	for _, o := range behavior.All() {
-		if named := strings.Contains(source.String(), fmt.Sprintf("chosen(%q", o.Key)); named == (answers[o.Key] != "") {
+		if named := strings.Contains(source.String(), fmt.Sprintf("Chosen(%q", o.Key)); named == (answers[o.Key] != "") {
 			t.Errorf("option %s: the log names it: %t; %q", o.Key, named, answers[o.Key])
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -69,7 +70,7 @@ func BenchmarkOpen(b *testing.B) {
 				cfg.Disks = append(cfg.Disks, nodespec.Disk{})
 			}
 			for range b.N {
-				n, err := Open(cfg, Machine{})
+				n, err := Open(cfg, kernel.Machine{})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -90,7 +91,7 @@ func validate(c nodespec.Config) error {
 		return err
 	}
 	for _, s := range c.Services {
-		if err := validateService(s); err != nil {
+		if err := services.Validate(s); err != nil {
 			return err
 		}
 	}

@@ -3,23 +3,13 @@ package emulated
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
-
-// nodeKey is stored last when a node is created. A state directory without it is
-// incomplete.
-const nodeKey = "node"
-
-type nodeRecord struct {
-	Format int `json:"format"`
-}
 
 // directories exist on the C: of every node.
 var directories = []string{
@@ -32,7 +22,7 @@ func (n *Node) create() error {
 	if err := n.clear(); err != nil {
 		return err
 	}
-	disks := n.cfg.Disks
+	disks := n.Config.Disks
 	if len(disks) == 0 {
 		disks = []nodespec.Disk{{Content: nodespec.ContentSystem}, {}, {}}
 	}
@@ -56,8 +46,8 @@ func (n *Node) create() error {
 			return fmt.Errorf("disk %d of the configuration: %w", i, err)
 		}
 	}
-	for i, c := range n.cfg.SpannedVolumes {
-		if err := n.transact(func(t *tx) error { return n.span(t, c, i) }); err != nil {
+	for i, c := range n.Config.SpannedVolumes {
+		if err := n.Transact(func(t *kernel.Tx) error { return n.span(t, c, i) }); err != nil {
 			return fmt.Errorf("spanned volume %d of the configuration: %w", i, err)
 		}
 	}
@@ -68,45 +58,23 @@ func (n *Node) create() error {
 	if err := n.makeSMB(); err != nil {
 		return err
 	}
-	if err := errors.Join(n.makeServices(), n.makeISCSI()); err != nil {
+	if err := errors.Join(n.Services.Make(), n.makeISCSI()); err != nil {
 		return err
 	}
-	if err := n.transact(func(t *tx) error { t.Put(nodeKey, nodeRecord{journal.Format}); return nil }); err != nil {
-		return n.cause(err)
-	}
-	return nil
+	return n.FinishMaking()
 }
 
 // clear removes what a process that was killed while creating the node has left.
 func (n *Node) clear() error {
-	if err := n.transact(func(t *tx) error { t.deletePrefix(""); return nil }); err != nil {
-		return n.cause(err)
+	if err := n.Transact(func(t *kernel.Tx) error { t.DeletePrefix(""); return nil }); err != nil {
+		return n.Cause(err)
 	}
-	return n.removeImages(func(string) bool { return false })
-}
-
-// removeImages removes the images in the state directory that belong to no known
-// disk.
-func (n *Node) removeImages(known func(id string) bool) error {
-	names, err := filepath.Glob(n.imagePath("*"))
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		id := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), "disk-"), ".img")
-		if known(id) {
-			continue
-		}
-		if err := os.Remove(name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return n.RemoveImages(func(string) bool { return false })
 }
 
 // makeDirectories creates the node's directories on C:, if it has a C:.
 func (n *Node) makeDirectories() error {
-	for _, dir := range append(slices.Clone(directories), n.cfg.Directories...) {
+	for _, dir := range append(slices.Clone(directories), n.Config.Directories...) {
 		path := dir
 		if strings.HasPrefix(path, `\`) {
 			path = `C:` + path
@@ -115,10 +83,10 @@ func (n *Node) makeDirectories() error {
 		if err != nil || device {
 			return fmt.Errorf("directory %q: want an absolute path such as C:\\var\\lib", dir)
 		}
-		err = n.transact(func(t *tx) error {
+		err = n.Transact(func(t *kernel.Tx) error {
 			vol, rest, ok := n.volumeForNT(name)
 			if !ok || vol.tree == nil {
-				if _, wanted := n.letters['C']; !wanted && len(n.cfg.Directories) == 0 {
+				if _, wanted := n.letters['C']; !wanted && len(n.Config.Directories) == 0 {
 					return nil // a node without C: has no directories of its own
 				}
 				return fmt.Errorf("directory %q: the node has no such file system", dir)
@@ -128,7 +96,7 @@ func (n *Node) makeDirectories() error {
 				next := at.Lookup(part)
 				if next == nil {
 					var err error
-					if next, err = vol.tree.Create(t.files(vol), at, part, win32.FILE_ATTRIBUTE_DIRECTORY); err != nil {
+					if next, err = vol.tree.Create(vol.files(t), at, part, win32.FILE_ATTRIBUTE_DIRECTORY); err != nil {
 						return fmt.Errorf("directory %q: %w", dir, err)
 					}
 				}
@@ -137,7 +105,7 @@ func (n *Node) makeDirectories() error {
 			return nil
 		})
 		if err != nil {
-			return n.cause(err)
+			return n.Cause(err)
 		}
 	}
 	return nil

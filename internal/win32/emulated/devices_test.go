@@ -189,12 +189,12 @@ func FuzzControl(f *testing.F) {
 			}
 			defer n.CloseHandle(h)
 		}
-		before := n.store.Size()
+		before := n.Store.Size()
 		size, err := n.DeviceIoControl(h, codes[int(code)%len(codes)], in, make([]byte, room))
 		if size < 0 || size > int(room) {
 			t.Errorf("%d bytes in a buffer of %d", size, room)
 		}
-		if err != nil && n.store.Size() != before {
+		if err != nil && n.Store.Size() != before {
 			t.Errorf("a failed call (%v) wrote to the journal", err)
 		}
 		checkNode(t, n)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 )
 
@@ -75,11 +76,11 @@ func (s *diskState) slotKey() string {
 // remembered returns the attributes that Windows remembers for the disk's slot, if it does.
 func (n *Node) remembered(s *diskState) (attributes uint64, known bool, err error) {
 	key := s.slotKey()
-	if _, known = n.store.Get(key); !known {
+	if _, known = n.Store.Get(key); !known {
 		return 0, false, nil
 	}
 	var slot slotState
-	err = n.store.Read(key, &slot)
+	err = n.Store.Read(key, &slot)
 	return slot.Attributes, true, err
 }
 
@@ -89,9 +90,8 @@ type disk struct {
 	n     *Node
 	image *os.File
 	table win32.Layout // the partition manager's copy
-	opens []*deviceHandle
-	gone  bool   // detached: its handles can only be closed
-	path  string // of its interface, once it was asked for
+	gone  bool         // detached: its handles can only be closed
+	path  string       // of its interface, once it was asked for
 
 	arrives  time.Time // while it is arriving: when it becomes visible
 	released time.Time // when other programs have closed it
@@ -117,9 +117,9 @@ func (s *diskState) writable() error {
 }
 
 // change stores state as d's new state and updates memory on commit.
-func (d *disk) change(t *tx, state diskState) {
+func (d *disk) change(t *kernel.Tx, state diskState) {
 	t.Put(diskKey(state.ID), state)
-	t.onCommit(func() { d.diskState = state })
+	t.OnCommit(func() { d.diskState = state })
 }
 
 // diskByNumber returns the disk PhysicalDrive<number>, or nil if there is none.
@@ -135,8 +135,8 @@ func (n *Node) diskByNumber(number uint32) *disk {
 // DriveOf returns the path with the number of the disk that a device interface path names, or
 // "". People know disks by their numbers, and the services open some by their interfaces.
 func (n *Node) DriveOf(path string) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
 	for _, d := range n.disks {
 		if strings.EqualFold(path, d.interfacePath()) {
 			return fmt.Sprintf(`\\.\PhysicalDrive%d`, d.Number)

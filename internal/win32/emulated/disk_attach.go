@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -26,9 +27,9 @@ const (
 // Attach attaches a disk and returns its number. If c.ID is that of a detached
 // disk, it attaches that disk again. Config.Attach is when Windows sees it.
 func (n *Node) Attach(c nodespec.Disk) (number uint32, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return 0, err
 	}
 	if err := validateDisk(c); err != nil {
@@ -36,10 +37,10 @@ func (n *Node) Attach(c nodespec.Disk) (number uint32, err error) {
 	}
 	status := map[string]diskStatus{
 		nodespec.AttachRescan: statusWaiting, nodespec.AttachPlugAndPlay: statusArriving, nodespec.AttachSeen: statusAttached,
-	}[n.win.Attach]
+	}[n.Windows.Attach]
 	number, err = n.attach(c, status)
 	if err != nil {
-		return 0, fmt.Errorf("attach: %w", n.cause(err))
+		return 0, fmt.Errorf("attach: %w", n.Cause(err))
 	}
 	return number, nil
 }
@@ -53,11 +54,11 @@ const arrivalDelay = 5 * time.Millisecond
 // holds the node's lock.
 func (n *Node) addArrived() {
 	for _, d := range slices.Clone(n.waiting) {
-		if d.State != statusArriving || n.now().Before(d.arrives) {
+		if d.State != statusArriving || n.Now().Before(d.arrives) {
 			continue
 		}
-		if err := n.transact(func(t *tx) error { return n.see(t, d) }); err != nil {
-			n.log.Error("Failed to add a disk that arrived", "disk", d.ID, "err", n.cause(err))
+		if err := n.Transact(func(t *kernel.Tx) error { return n.see(t, d) }); err != nil {
+			n.Log.Error("Failed to add a disk that arrived", "disk", d.ID, "err", n.Cause(err))
 		}
 	}
 }
@@ -66,18 +67,18 @@ func (n *Node) addArrived() {
 // volumes, and no other program holds it.
 func (n *Node) AwaitDisk(number uint32) error {
 	look := func(scan bool) (bool, error) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if err := n.usable(); err != nil {
+		n.Mu.Lock()
+		defer n.Mu.Unlock()
+		if err := n.Usable(); err != nil {
 			return false, err
 		}
 		if scan {
-			err := n.transact(func(t *tx) error {
-				t.privilege = win32.SE_LOAD_DRIVER_NAME
+			err := n.Transact(func(t *kernel.Tx) error {
+				t.Privilege = win32.SE_LOAD_DRIVER_NAME
 				return n.reenumerate(t)
 			})
 			if err != nil {
-				return false, fmt.Errorf("await disk %d: %w", number, n.cause(err))
+				return false, fmt.Errorf("await disk %d: %w", number, n.Cause(err))
 			}
 		}
 		n.addArrived()
@@ -88,17 +89,17 @@ func (n *Node) AwaitDisk(number uint32) error {
 		if err != nil {
 			return err
 		}
-		n.sleep(arrivalDelay)
+		n.Sleep(arrivalDelay)
 	}
 	return nil
 }
 
 // see makes a waiting disk visible.
-func (n *Node) see(t *tx, d *disk) error {
+func (n *Node) see(t *kernel.Tx, d *disk) error {
 	state := d.diskState
 	state.State = statusAttached
 	d.change(t, state)
-	t.onCommit(func() { n.waiting = slices.DeleteFunc(n.waiting, func(o *disk) bool { return o == d }) })
+	t.OnCommit(func() { n.waiting = slices.DeleteFunc(n.waiting, func(o *disk) bool { return o == d }) })
 	return n.arrive(t, d, state)
 }
 
@@ -115,7 +116,7 @@ func (n *Node) attached(match func(*disk) bool) *disk {
 // attach attaches the disk that c describes. The caller holds the node's lock and
 // has checked c.
 func (n *Node) attach(c nodespec.Disk, status diskStatus) (uint32, error) {
-	_, known := n.store.Get(diskKey(c.ID))
+	_, known := n.Store.Get(diskKey(c.ID))
 	number, err := n.attachDisk(c, status)
 	if err != nil || known || len(c.Bytes) == 0 {
 		return number, err
@@ -123,9 +124,9 @@ func (n *Node) attach(c nodespec.Disk, status diskStatus) (uint32, error) {
 	// A disk is read when it is attached, so attach it again after replacing its
 	// bytes.
 	d := n.attached(func(d *disk) bool { return d.Number == number })
-	err = n.transact(func(t *tx) error {
+	err = n.Transact(func(t *kernel.Tx) error {
 		for _, b := range c.Bytes {
-			t.writeImage(d, uint64(b.At), b.Data)
+			t.WriteImage(d.ID, uint64(b.At), b.Data)
 		}
 		return nil
 	})
@@ -154,7 +155,7 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 		number++
 	}
 	if c.ID == "" {
-		guid, err := n.newGUID()
+		guid, err := n.NewGUID()
 		if err != nil {
 			return 0, err
 		}
@@ -164,7 +165,7 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 		return 0, fmt.Errorf("disk %q is already attached", c.ID)
 	}
 	var state diskState
-	raw, back := n.store.Get(diskKey(c.ID))
+	raw, back := n.Store.Get(diskKey(c.ID))
 	if back {
 		if err := json.Unmarshal(raw, &state); err != nil {
 			return 0, err
@@ -184,33 +185,30 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 	arrived := state.Attributes // without what an identity does to them
 
 	// If anything fails from here on, remove a new image.
-	makeImage := n.createImage
+	makeImage := n.CreateImage
 	if back {
-		makeImage = n.openImage
-	} else if err := os.Remove(n.imagePath(state.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		makeImage = n.OpenImage
+	} else if err := n.RemoveImage(state.ID); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err // a leftover of a Discard that was killed
 	}
 	image, err := makeImage(state.ID, state.Size)
 	if err != nil {
 		return 0, err
 	}
-	d := &disk{diskState: state, n: n, image: image, arrives: n.now().Add(arrivalDelay)}
+	d := &disk{diskState: state, n: n, image: image, arrives: n.Now().Add(arrivalDelay)}
 	undo := func() {
-		image.Close()
-		delete(n.images, state.ID)
-		delete(n.written, state.ID)
+		n.CloseImage(state.ID)
 		if !back {
-			os.Remove(n.imagePath(state.ID))
+			n.RemoveImage(state.ID)
 		}
 	}
 	if !back && c.Content == nodespec.ContentImage {
-		delete(n.written, state.ID)
-		if err := copyImage(image, c.Image); err != nil {
+		if err := n.FillImage(state.ID, c.Image); err != nil {
 			undo()
 			return 0, err
 		}
 	}
-	err = n.transact(func(t *tx) error {
+	err = n.Transact(func(t *kernel.Tx) error {
 		var table win32.Layout
 		letters := map[string]string{}
 		if back || c.Content == nodespec.ContentImage {
@@ -226,10 +224,10 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 		t.Put(diskKey(state.ID), state)
 		t.Put(state.slotKey(), slotState{arrived})
 		if status != statusAttached {
-			n.chosen("attach", "do not see an attached disk yet", state.ID)
-			t.onCommit(func() { n.waiting = append(n.waiting, d) })
+			n.Chosen("attach", "do not see an attached disk yet", state.ID)
+			t.OnCommit(func() { n.waiting = append(n.waiting, d) })
 		} else {
-			t.onCommit(func() { n.addDisk(d) })
+			t.OnCommit(func() { n.addDisk(d) })
 		}
 		return n.arrange(t, arrangement{disk: d, state: state, table: table, letters: letters})
 	})
@@ -290,7 +288,7 @@ func (n *Node) newState(c nodespec.Disk, number uint32) (diskState, error) {
 	}
 	// A disk without any configured identity gets a usual one.
 	if s.Serial == "" && s.Location == "" && s.Address == nil && len(s.Identifiers) == 0 {
-		guid, err := n.newGUID()
+		guid, err := n.NewGUID()
 		if err != nil {
 			return s, err
 		}
@@ -309,21 +307,21 @@ func (n *Node) newState(c nodespec.Disk, number uint32) (diskState, error) {
 // (Microsoft: diskpart, san).
 func (n *Node) arrivalAttributes(c nodespec.Disk, s *diskState) error {
 	held := false
-	switch n.win.SANPolicy {
+	switch n.Windows.SANPolicy {
 	case nodespec.SANOfflineAll:
 		held = true
 	case nodespec.SANOfflineShared:
 		held = sharedBus(s.Bus)
 	}
 	// The policy is about new disks; a disk that the node was made with is not new to it.
-	_, made := n.store.Get(nodeKey)
+	made := n.Made()
 	remembered, known, err := n.remembered(s)
 	if err != nil {
 		return err
 	}
 	s.Attributes = remembered
 	if held && made && !known && !s.System {
-		n.chosen("sanPolicy", "a disk arrives offline and read-only", s.ID)
+		n.Chosen("sanPolicy", "a disk arrives offline and read-only", s.ID)
 		s.Attributes |= win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
 	}
 	set := func(want *bool, bit uint64) {
@@ -339,10 +337,10 @@ func (n *Node) arrivalAttributes(c nodespec.Disk, s *diskState) error {
 }
 
 // arrive makes d, which has this state after t, visible to the node.
-func (n *Node) arrive(t *tx, d *disk, state diskState) error {
+func (n *Node) arrive(t *kernel.Tx, d *disk, state diskState) error {
 	table, err := ptable.Read(d.image, state.geometry())
 	if err != nil {
-		return t.n.breakDown("read a disk image", err)
+		return n.BreakDown("read a disk image", err)
 	}
 	if n.keepOffline(d, &state, table) {
 		d.change(t, state)
@@ -350,25 +348,25 @@ func (n *Node) arrive(t *tx, d *disk, state diskState) error {
 	if err := n.arrange(t, arrangement{disk: d, state: state, table: table}); err != nil {
 		return err
 	}
-	t.onCommit(func() { n.addDisk(d) })
+	t.OnCommit(func() { n.addDisk(d) })
 	return nil
 }
 
 func (n *Node) addDisk(d *disk) {
-	if _, made := n.store.Get(nodeKey); made && n.win.NewDisks == behavior.NewDisksHeld {
-		d.released = n.now().Add(arrivalDelay)
+	if n.Made() && n.Windows.NewDisks == behavior.NewDisksHeld {
+		d.released = n.Now().Add(arrivalDelay)
 	}
 	n.disks = append(n.disks, d)
 	slices.SortFunc(n.disks, func(a, b *disk) int { return cmp.Compare(a.Number, b.Number) })
 }
 
 // held reports whether another program has the disk open.
-func (d *disk) held() bool { return d.n.now().Before(d.released) }
+func (d *disk) held() bool { return d.n.Now().Before(d.released) }
 
 // awaitsVolumes reports whether a volume of the disk has not arrived yet. It does not wait
 // for longer delays, which are the caller's choice.
 func (d *disk) awaitsVolumes() bool {
-	return d.n.cfg.VolumeArrivalDelay == 0 && slices.ContainsFunc(d.n.volumes, func(v *volume) bool {
+	return d.n.Config.VolumeArrivalDelay == 0 && slices.ContainsFunc(d.n.volumes, func(v *volume) bool {
 		return !v.visible() && slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == d })
 	})
 }
@@ -385,9 +383,9 @@ func (n *Node) numbered(what string, number uint32) (*disk, error) {
 // Detach detaches a disk. Its content stays until the disk is attached again by
 // its ID or discarded.
 func (n *Node) Detach(number uint32) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return err
 	}
 	d, err := n.numbered("detach", number)
@@ -402,27 +400,26 @@ func (n *Node) Detach(number uint32) error {
 
 // detach detaches a disk of the node.
 func (n *Node) detach(d *disk) error {
-	err := n.transact(func(t *tx) error {
+	err := n.Transact(func(t *kernel.Tx) error {
 		state := d.diskState
 		state.State = statusDetached
 		d.change(t, state)
 		return n.arrange(t, arrangement{disk: d, state: state, table: d.table})
 	})
 	if err != nil {
-		return fmt.Errorf("detach: %w", n.cause(err))
+		return fmt.Errorf("detach: %w", n.Cause(err))
 	}
 	d.gone = true
 	n.disks = slices.DeleteFunc(n.disks, func(o *disk) bool { return o == d })
 	n.waiting = slices.DeleteFunc(n.waiting, func(o *disk) bool { return o == d })
-	delete(n.images, d.ID)
-	return d.image.Close()
+	return n.CloseImage(d.ID)
 }
 
 // Discard deletes a detached disk with all its content.
 func (n *Node) Discard(id string) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return err
 	}
 	if !n.detached(id) {
@@ -433,44 +430,44 @@ func (n *Node) Discard(id string) error {
 
 // detached reports whether a disk is known and not attached.
 func (n *Node) detached(id string) bool {
-	_, known := n.store.Get(diskKey(id))
-	return known && n.images[id] == nil
+	_, known := n.Store.Get(diskKey(id))
+	return known && n.Image(id) == nil
 }
 
 // discard deletes a detached disk.
 func (n *Node) discard(id string) error {
-	err := n.transact(func(t *tx) error {
+	err := n.Transact(func(t *kernel.Tx) error {
 		t.Delete(diskKey(id))
 		for identity, r := range n.known {
 			if r.Disk == id {
 				t.Delete(volumeKey(win32.GUID(r.GUID)))
-				t.onCommit(func() { delete(n.known, identity) })
+				t.OnCommit(func() { delete(n.known, identity) })
 				n.forgetLetters(t, win32.GUID(r.GUID))
 			}
 		}
 		for fsid := range n.trees {
 			if strings.HasPrefix(fsid, id+"-") {
-				t.deletePrefix(filePrefix(fsid))
-				t.onCommit(func() { delete(n.trees, fsid) })
+				t.DeletePrefix(filePrefix(fsid))
+				t.OnCommit(func() { delete(n.trees, fsid) })
 			}
 		}
-		t.onCommit(func() {
+		t.OnCommit(func() {
 			n.spanned = slices.DeleteFunc(n.spanned, func(r volumeRecord) bool { return r.Disk == id })
 		})
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("discard: %w", n.cause(err))
+		return fmt.Errorf("discard: %w", n.Cause(err))
 	}
-	return os.Remove(n.imagePath(id))
+	return n.RemoveImage(id)
 }
 
 // Grow makes a disk larger, as its array would. Windows notices this only on
 // request: see diskState.
 func (n *Node) Grow(number uint32, size uint64) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return err
 	}
 	d, err := n.numbered("grow", number)
@@ -482,17 +479,17 @@ func (n *Node) Grow(number uint32, size uint64) error {
 	if size <= d.Size || size > maxDisk {
 		return fmt.Errorf("grow: disk %d has %d bytes: cannot change that to %d, want more, and at most %d", number, d.Size, requested, uint64(maxDisk))
 	}
-	if err := fitImage(d.image, size); err != nil {
+	if err := kernel.FitImage(d.image, size); err != nil {
 		return fmt.Errorf("grow: %w", err)
 	}
-	err = n.transact(func(t *tx) error {
+	err = n.Transact(func(t *kernel.Tx) error {
 		state := d.diskState
 		state.Size = size
 		d.change(t, state)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("grow: %w", n.cause(err))
+		return fmt.Errorf("grow: %w", n.Cause(err))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -57,7 +58,7 @@ func TestAttachRefusals(t *testing.T) {
 	n := start(t, nodespec.Config{})
 	one := uint32(1)
 	before := describe(t, n)
-	files := mustList(t, n.store.Dir())
+	files := mustList(t, n.Store.Dir())
 	for _, c := range []struct {
 		name string
 		c    nodespec.Disk
@@ -98,7 +99,7 @@ func TestAttachRefusals(t *testing.T) {
 	if got := describe(t, n); got != before {
 		t.Errorf("state after the errors\n%s\nwant\n%s", got, before)
 	}
-	if got := mustList(t, n.store.Dir()); !reflect.DeepEqual(got, files) {
+	if got := mustList(t, n.Store.Dir()); !reflect.DeepEqual(got, files) {
 		t.Errorf("files after the errors %q, want %q", got, files)
 	}
 }
@@ -142,7 +143,7 @@ func TestImageContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(copyImage(f, image(t, n, 2)), f.Truncate(10*gib), f.Close()); err != nil {
+	if err := errors.Join(kernel.CopyImage(f, image(t, n, 2)), f.Truncate(10*gib), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	number := attach(t, n, nodespec.Disk{Image: file})
@@ -162,7 +163,7 @@ func TestImageContent(t *testing.T) {
 func TestAttachNeedsRescan(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Unix(1e9, 0)
-	clock := Machine{Now: func() time.Time { return now }}
+	clock := kernel.Machine{Now: func() time.Time { return now }}
 	n := startOn(t, nodespec.Config{StateDir: dir, Windows: nodespec.Windows{Attach: "rescan"}}, clock)
 	number, err := n.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
 	if err != nil || number != 3 {
@@ -206,7 +207,7 @@ func TestAttachNeedsRescan(t *testing.T) {
 // With plug and play a disk needs no rescan. It arrives although the process ends meanwhile.
 func TestAttachPlugAndPlay(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	clock := Machine{Now: func() time.Time { return now }}
+	clock := kernel.Machine{Now: func() time.Time { return now }}
 	cfg := nodespec.Config{StateDir: t.TempDir(), Windows: nodespec.Windows{Attach: "plugAndPlay"}}
 	n := startOn(t, cfg, clock)
 	letter := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}, ID: "d"}
@@ -344,7 +345,7 @@ func copyOf(t *testing.T, n *Node, disk uint32) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(copyImage(f, image(t, n, disk)), f.Truncate(gib), f.Close()); err != nil {
+	if err := errors.Join(kernel.CopyImage(f, image(t, n, disk)), f.Truncate(gib), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -354,7 +355,7 @@ func copyOf(t *testing.T, n *Node, disk uint32) string {
 func TestNewDisksAreHeld(t *testing.T) {
 	for value, want := range map[string]error{behavior.NewDisksHeld: win32.ERROR_SHARING_VIOLATION, behavior.NewDisksFree: nil} {
 		now := time.Unix(1e9, 0)
-		n := startOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{Attach: nodespec.AttachSeen, NewDisks: value})}, Machine{Now: func() time.Time { return now }})
+		n := startOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{Attach: nodespec.AttachSeen, NewDisks: value})}, kernel.Machine{Now: func() time.Time { return now }})
 		if _, err := n.Attach(nodespec.Disk{Size: gib}); err != nil {
 			t.Fatal(err)
 		}

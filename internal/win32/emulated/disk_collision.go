@@ -3,6 +3,7 @@ package emulated
 import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 )
 
@@ -30,7 +31,7 @@ func sameIdentity(a, b win32.Layout) bool {
 func (n *Node) collides(d *disk, table win32.Layout) bool {
 	for _, o := range n.disks {
 		if o != d && !o.offline() && sameIdentity(o.table, table) {
-			n.log.Info("Another disk has the same identity", "disk", d.Number, "other", o.Number)
+			n.Log.Info("Another disk has the same identity", "disk", d.Number, "other", o.Number)
 			return true
 		}
 	}
@@ -53,10 +54,10 @@ func (n *Node) keepOffline(d *disk, state *diskState, table win32.Layout) bool {
 //
 // Source: document, MSFT_Disk, OfflineReason, and VDS_DISK_OFFLINE_REASON.
 func (n *Node) OfflineReasons() (reasons map[uint32]uint16, err error) {
-	err = n.do(func(*tx) error {
+	err = n.Do(func(*kernel.Tx) error {
 		reasons = map[uint32]uint16{}
-		if n.win.FormatKnows == behavior.FormatNever {
-			n.chosen("formatKnows", "no disks in WMI", "") // a provider that lists no volumes lists no disks
+		if n.Windows.FormatKnows == behavior.FormatNever {
+			n.Chosen("formatKnows", "no disks in WMI", "") // a provider that lists no volumes lists no disks
 			return nil
 		}
 		for _, d := range n.disks {
@@ -78,18 +79,18 @@ func (n *Node) OfflineReasons() (reasons map[uint32]uint16, err error) {
 // newIdentity writes a new identity to d, which gets this state: it is online again. The
 // error is ERROR_INVALID_PARAMETER if that cannot be written (hpe-storage,
 // common-host-libs issue 40).
-func (d *disk) newIdentity(t *tx, state diskState) error {
+func (d *disk) newIdentity(t *kernel.Tx, state diskState) error {
 	if state.writable() != nil {
 		// Source: program, hpe-storage/common-host-libs issue 40; the number is inference.
 		return win32.ERROR_INVALID_PARAMETER
 	}
-	id, err := t.n.newGUID()
+	id, err := d.n.NewGUID()
 	if err != nil {
 		return err
 	}
 	first := make([]byte, d.Sector)
 	if _, err := d.image.ReadAt(first, 0); err != nil {
-		return t.n.breakDown("read a disk image", err)
+		return d.n.BreakDown("read a disk image", err)
 	}
 	l := d.table
 	l.DiskID, l.Signature = id, id.Data1
@@ -99,8 +100,8 @@ func (d *disk) newIdentity(t *tx, state diskState) error {
 		l.DiskID = d.table.DiskID
 	}
 	for _, w := range ptable.Encode(l, d.geometry(), first) {
-		t.writeImage(d, w.Offset, w.Data)
+		t.WriteImage(d.ID, w.Offset, w.Data)
 	}
 	d.change(t, state)
-	return t.n.arrange(t, arrangement{disk: d, state: state, table: ptable.Normal(l, d.geometry())})
+	return d.n.arrange(t, arrangement{disk: d, state: state, table: ptable.Normal(l, d.geometry())})
 }

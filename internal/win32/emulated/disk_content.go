@@ -3,19 +3,18 @@ package emulated
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // content writes the content of a new disk. It adds the configured drive letters
 // of the partitions to letters, by partition key.
-func (n *Node) content(t *tx, d *disk, c nodespec.Disk, letters map[string]string) (win32.Layout, error) {
+func (n *Node) content(t *kernel.Tx, d *disk, c nodespec.Disk, letters map[string]string) (win32.Layout, error) {
 	geometry := d.geometry()
 	parts := c.Partitions
 	l := win32.Layout{Style: win32.PARTITION_STYLE_RAW}
@@ -29,13 +28,13 @@ func (n *Node) content(t *tx, d *disk, c nodespec.Disk, letters map[string]strin
 		}
 		return ptable.Read(strings.NewReader(string(first)+strings.Repeat("\x00", int(d.Sector))), geometry)
 	case nodespec.ContentMBR:
-		guid, err := n.newGUID()
+		guid, err := n.NewGUID()
 		if err != nil {
 			return l, err
 		}
 		l = win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: guid.Data1}
 	case nodespec.ContentGPT, nodespec.ContentGPTNoMSR, nodespec.ContentSystem:
-		guid, err := n.newGUID()
+		guid, err := n.NewGUID()
 		if err != nil {
 			return l, err
 		}
@@ -64,12 +63,12 @@ func (n *Node) content(t *tx, d *disk, c nodespec.Disk, letters map[string]strin
 		switch strings.ToUpper(pc.FileSystem) {
 		case "":
 		case "FAT32":
-			guid, err := n.newGUID()
+			guid, err := n.NewGUID()
 			if err != nil {
 				return l, err
 			}
 			for _, w := range bootsector.MakeFAT32(p.Length, d.Sector, uint32(p.Offset/uint64(d.Sector)), guid.Data1) {
-				t.writeImage(d, p.Offset+w.Offset, w.Data)
+				t.WriteImage(d.ID, p.Offset+w.Offset, w.Data)
 			}
 		default:
 			if _, err := n.mkfs(t, d, p.Offset, p.Length, win32.FormatOptions{FileSystem: pc.FileSystem, Label: pc.Label}); err != nil {
@@ -88,7 +87,7 @@ func (n *Node) content(t *tx, d *disk, c nodespec.Disk, letters map[string]strin
 		return l, err
 	}
 	for _, w := range ptable.Encode(l, geometry, nil) {
-		t.writeImage(d, w.Offset, w.Data)
+		t.WriteImage(d.ID, w.Offset, w.Data)
 	}
 	return ptable.Normal(l, geometry), nil
 }
@@ -124,7 +123,7 @@ func (n *Node) partition(l win32.Layout, c nodespec.Partition, at uint64, geomet
 		p.MBRType, p.Recognized = 0x07, true
 		return p, nil
 	}
-	id, err := n.newGUID()
+	id, err := n.NewGUID()
 	if err != nil {
 		return p, err
 	}
@@ -151,42 +150,4 @@ func (n *Node) partition(l win32.Layout, c nodespec.Partition, at uint64, geomet
 		p.Attributes = win32.GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER
 	}
 	return p, nil
-}
-
-// copyImage copies the file at path to image. Zeros stay holes.
-func copyImage(image *os.File, path string) error {
-	from, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	info, err := from.Stat()
-	if err != nil {
-		return err
-	}
-	buf := make([]byte, 1<<20)
-	for off := uint64(0); off < uint64(info.Size()); {
-		at, err := nextData(from, off)
-		if err != nil {
-			return err
-		}
-		if at >= uint64(info.Size()) {
-			break
-		}
-		off = at
-		size, err := from.ReadAt(buf, int64(off))
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		if size == 0 {
-			break
-		}
-		if !allZero(buf[:size]) {
-			if _, err := image.WriteAt(buf[:size], int64(off)); err != nil {
-				return err
-			}
-		}
-		off += uint64(size)
-	}
-	return nil
 }

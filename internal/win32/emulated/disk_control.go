@@ -8,14 +8,15 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 )
 
-// control handles the control codes of a disk. The handle's access has been
+// Control handles the control codes of a disk. The handle's access has been
 // checked.
 //
 // Source: document, the page of each control code.
-func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
+func (d *disk) Control(t *kernel.Tx, _ *kernel.DeviceHandle, code uint32, in, out []byte) (int, error) {
 	switch code {
 	case win32.IOCTL_STORAGE_GET_DEVICE_NUMBER:
 		return output(out, win32.DeviceNumber{DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number}.Encode())
@@ -32,7 +33,7 @@ func (d *disk) control(t *tx, code uint32, in, out []byte) (int, error) {
 	case win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX:
 		return output(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.SeenSize}.Encode())
 	case win32.IOCTL_DISK_IS_WRITABLE:
-		if d.n.win.IsWritable == behavior.WritableMedium && !d.Protected {
+		if d.n.Windows.IsWritable == behavior.WritableMedium && !d.Protected {
 			return 0, nil
 		}
 		return 0, d.writable()
@@ -79,7 +80,7 @@ func (d *disk) layout() win32.Layout {
 	if d.table.Style != win32.PARTITION_STYLE_RAW {
 		return d.table
 	}
-	switch d.n.win.BlankDisks {
+	switch d.n.Windows.BlankDisks {
 	case behavior.BlankMBR:
 		return win32.Layout{Style: win32.PARTITION_STYLE_MBR}
 	case behavior.BlankSuperfloppy:
@@ -163,7 +164,7 @@ func (d *disk) queryProperty(in, out []byte) (int, error) {
 // setAttributes is IOCTL_DISK_SET_DISK_ATTRIBUTES. Version must be the
 // structure's size (docs/develop/contract/disks.md#online-offline-read-only). Unknown
 // bits are refused.
-func (d *disk) setAttributes(t *tx, in []byte) error {
+func (d *disk) setAttributes(t *kernel.Tx, in []byte) error {
 	const known = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
 	set, err := win32.DecodeSetDiskAttributes(in)
 	if err != nil {
@@ -180,26 +181,26 @@ func (d *disk) setAttributes(t *tx, in []byte) error {
 		// disk"; the number is general knowledge.
 		return win32.ERROR_ACCESS_DENIED // Source: inference, diskpart refuses it on the system disk
 	}
-	remembered, _, err := t.n.remembered(&d.diskState)
+	remembered, _, err := d.n.remembered(&d.diskState)
 	if err != nil {
-		return t.n.breakDown("read the state of a slot", err)
+		return d.n.BreakDown("read the state of a slot", err)
 	}
 	if set.Persist {
 		t.Put(d.slotKey(), slotState{remembered&^set.Mask | set.Attributes&set.Mask})
 	}
-	if d.offline() && !state.offline() && t.n.collides(d, d.table) {
+	if d.offline() && !state.offline() && d.n.collides(d, d.table) {
 		return d.newIdentity(t, state)
 	}
 	if state.Attributes == d.Attributes {
 		return nil
 	}
 	d.change(t, state)
-	return t.n.arrange(t, arrangement{disk: d, state: state, table: d.table})
+	return d.n.arrange(t, arrangement{disk: d, state: state, table: d.table})
 }
 
 // createDisk is IOCTL_DISK_CREATE_DISK. It replaces the table of the disk with an
 // empty one of the given style.
-func (d *disk) createDisk(t *tx, in []byte) error {
+func (d *disk) createDisk(t *kernel.Tx, in []byte) error {
 	c, err := win32.DecodeCreateDisk(in)
 	if err != nil {
 		return inputError(in, win32.SizeofCreateDisk)
@@ -219,11 +220,11 @@ func (d *disk) createDisk(t *tx, in []byte) error {
 		if l, err = ptable.NewGPT(d.geometry(), c.DiskID, c.MaxPartitions); err != nil {
 			return win32.ERROR_INVALID_PARAMETER // Source: inference, the table does not fit the disk
 		}
-		if t.n.win.NewGPT == behavior.NewGPTLate {
-			t.onCommit(func() { d.reserves = t.n.now().Add(reservedDelay) })
+		if d.n.Windows.NewGPT == behavior.NewGPTLate {
+			t.OnCommit(func() { d.reserves = d.n.Now().Add(reservedDelay) })
 		}
-		if t.n.win.NewGPT == behavior.NewGPTMSR {
-			msr, err := t.n.reserved(l, d.geometry())
+		if d.n.Windows.NewGPT == behavior.NewGPTMSR {
+			msr, err := d.n.reserved(l, d.geometry())
 			if err != nil {
 				return err
 			}
@@ -234,7 +235,7 @@ func (d *disk) createDisk(t *tx, in []byte) error {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	for _, r := range ptable.Wipe(d.geometry()) {
-		t.zeroImage(d, r[0], r[1])
+		t.ZeroImage(d.ID, r[0], r[1])
 	}
 	return d.writeTable(t, l, nil)
 }
@@ -247,7 +248,7 @@ const reservedDelay = 20 * time.Millisecond
 // what was written before it, as the caller had to wait. The caller holds the node's lock.
 func (n *Node) addReserved() {
 	for _, d := range n.disks {
-		if d.reserves.IsZero() || n.now().Before(d.reserves) {
+		if d.reserves.IsZero() || n.Now().Before(d.reserves) {
 			continue
 		}
 		d.reserves = time.Time{}
@@ -256,9 +257,9 @@ func (n *Node) addReserved() {
 			continue
 		}
 		if len(l.Partitions) > 0 {
-			n.chosen("newGPT", "replace partitions by the reserved one, which arrives late", d.ID)
+			n.Chosen("newGPT", "replace partitions by the reserved one, which arrives late", d.ID)
 		}
-		err := n.transact(func(t *tx) error {
+		err := n.Transact(func(t *kernel.Tx) error {
 			msr, err := n.reserved(l, d.geometry())
 			if err != nil {
 				return err
@@ -267,7 +268,7 @@ func (n *Node) addReserved() {
 			return d.writeTable(t, l, nil)
 		})
 		if err != nil {
-			n.log.Error("Failed to add a reserved partition", "disk", d.ID, "err", err)
+			n.Log.Error("Failed to add a reserved partition", "disk", d.ID, "err", err)
 		}
 	}
 }
@@ -275,7 +276,7 @@ func (n *Node) addReserved() {
 // reserved returns a Microsoft reserved partition at the start of l, up to 16 MiB
 // (docs/develop/contract/disks.md#creating-a-partition).
 func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, error) {
-	id, err := n.newGUID()
+	id, err := n.NewGUID()
 	return win32.Partition{
 		Style: win32.PARTITION_STYLE_GPT, Offset: l.UsableOffset,
 		Length: min(16<<20, geometry.Size/8/uint64(geometry.Sector)*uint64(geometry.Sector)) - l.UsableOffset,
@@ -294,7 +295,7 @@ func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, 
 //
 // Source of ERROR_INVALID_PARAMETER: document, IOCTL_DISK_SET_DRIVE_LAYOUT_EX,
 // STATUS_INVALID_PARAMETER; for which layouts is inference.
-func (d *disk) setLayout(t *tx, in []byte) error {
+func (d *disk) setLayout(t *kernel.Tx, in []byte) error {
 	const least = win32.SizeofLayout + win32.SizeofPartition
 	l, err := win32.DecodeLayout(in)
 	if err != nil || len(in) < least {
@@ -327,7 +328,7 @@ func (d *disk) setLayout(t *tx, in []byte) error {
 	}
 	first := make([]byte, d.Sector)
 	if _, err := d.image.ReadAt(first, 0); err != nil {
-		return t.n.breakDown("read a disk image", err)
+		return d.n.BreakDown("read a disk image", err)
 	}
 	return d.writeTable(t, l, first)
 }
@@ -340,7 +341,7 @@ func (d *disk) setLayout(t *tx, in []byte) error {
 //
 // Source of ERROR_INVALID_PARAMETER: document, IOCTL_DISK_GROW_PARTITION,
 // STATUS_INVALID_PARAMETER and "the space after the specified partition must be free".
-func (d *disk) growPartition(t *tx, in []byte) error {
+func (d *disk) growPartition(t *kernel.Tx, in []byte) error {
 	g, err := win32.DecodeGrowPartition(in)
 	if err != nil {
 		return inputError(in, win32.SizeofGrowPartition)
@@ -360,7 +361,7 @@ func (d *disk) growPartition(t *tx, in []byte) error {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	l.Partitions[i].Length += uint64(g.Delta)
-	if l.Style == win32.PARTITION_STYLE_GPT && t.n.win.GPTEnd == behavior.GPTEndMoves && ptable.Refit(&l, d.geometry()) != nil {
+	if l.Style == win32.PARTITION_STYLE_GPT && d.n.Windows.GPTEnd == behavior.GPTEndMoves && ptable.Refit(&l, d.geometry()) != nil {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	if ptable.Check(l, d.geometry()) != nil {
@@ -368,7 +369,7 @@ func (d *disk) growPartition(t *tx, in []byte) error {
 	}
 	first := make([]byte, d.Sector)
 	if _, err := d.image.ReadAt(first, 0); err != nil {
-		return t.n.breakDown("read a disk image", err)
+		return d.n.BreakDown("read a disk image", err)
 	}
 	return d.writeTable(t, l, first)
 }
@@ -381,8 +382,8 @@ func (d *disk) growthRefused(l win32.Layout) error {
 		// must be free".
 		return win32.ERROR_INVALID_PARAMETER
 	}
-	d.n.chosen("gptEnd", "Refuse to grow a partition beyond the usable range of the table", d.ID)
-	switch d.n.win.GrowRefused {
+	d.n.Chosen("gptEnd", "Refuse to grow a partition beyond the usable range of the table", d.ID)
+	switch d.n.Windows.GrowRefused {
 	case behavior.GrowDiskFull:
 		return win32.ERROR_DISK_FULL // Source: inference, see the option growRefused
 	case behavior.GrowUnsuccessful:
@@ -395,20 +396,20 @@ func (d *disk) growthRefused(l win32.Layout) error {
 
 // writeTable makes the checked layout l the disk's table. first is the current
 // first sector.
-func (d *disk) writeTable(t *tx, l win32.Layout, first []byte) error {
+func (d *disk) writeTable(t *kernel.Tx, l win32.Layout, first []byte) error {
 	geometry := d.geometry()
 	if l.Style != win32.PARTITION_STYLE_RAW {
 		for _, w := range ptable.Encode(l, geometry, first) {
-			t.writeImage(d, w.Offset, w.Data)
+			t.WriteImage(d.ID, w.Offset, w.Data)
 		}
 	}
-	return t.n.arrange(t, arrangement{disk: d, state: d.diskState, table: ptable.Normal(l, geometry)})
+	return d.n.arrange(t, arrangement{disk: d, state: d.diskState, table: ptable.Normal(l, geometry)})
 }
 
 // updateSize is IOCTL_DISK_UPDATE_DRIVE_SIZE. It reads the capacity again and
 // returns a DISK_GEOMETRY; a shorter buffer is refused
 // (docs/develop/contract/disks.md#rescan).
-func (d *disk) updateSize(t *tx, out []byte) (int, error) {
+func (d *disk) updateSize(t *kernel.Tx, out []byte) (int, error) {
 	const sizeofGeometry = 24
 	if len(out) < sizeofGeometry {
 		// Source: document, IOCTL_DISK_UPDATE_DRIVE_SIZE, STATUS_BUFFER_TOO_SMALL.
@@ -424,29 +425,29 @@ func (d *disk) updateSize(t *tx, out []byte) (int, error) {
 
 // updateProperties is IOCTL_DISK_UPDATE_PROPERTIES. The partition manager drops
 // its copy of the table and reads it again.
-func (d *disk) updateProperties(t *tx) error {
+func (d *disk) updateProperties(t *kernel.Tx) error {
 	state := d.diskState
 	state.TableSize = d.SeenSize
 	l, err := ptable.Read(d.image, state.geometry())
 	if err != nil {
-		return t.n.breakDown("read a disk image", err)
+		return d.n.BreakDown("read a disk image", err)
 	}
 	if state.TableSize != d.TableSize {
 		d.change(t, state)
 	}
-	return t.n.arrange(t, arrangement{disk: d, state: state, table: l})
+	return d.n.arrange(t, arrangement{disk: d, state: state, table: l})
 }
 
-// readAt reads from the disk itself. Offset and length must be whole sectors
+// Read reads from the disk itself. Offset and length must be whole sectors
 // inside the disk; otherwise the error is ERROR_INVALID_PARAMETER (Microsoft:
 // CreateFileW, "Physical Disks and Volumes"; Windows-driver-samples,
 // ClassReadWrite).
-func (d *disk) readAt(p []byte, off int64) (int, error) {
+func (d *disk) Read(p []byte, off int64) (int, error) {
 	if err := d.wholeSectors(len(p), off); err != nil {
 		return 0, err
 	}
-	if d.offline() && d.n.win.OfflineReads == behavior.OfflineReadsRefused {
-		d.n.chosen("offlineReads", "refuse to read an offline disk", d.ID)
+	if d.offline() && d.n.Windows.OfflineReads == behavior.OfflineReadsRefused {
+		d.n.Chosen("offlineReads", "refuse to read an offline disk", d.ID)
 		return 0, win32.ERROR_NOT_READY // Source: inference, see the option offlineReads
 	}
 	return d.readImage(p, off)
@@ -460,19 +461,19 @@ func (d *disk) wholeSectors(n int, off int64) error {
 }
 
 func (d *disk) readImage(p []byte, off int64) (int, error) {
-	size, err := readImage(d.image, p, off)
+	size, err := kernel.ReadImage(d.image, p, off)
 	if err != nil && !errors.Is(err, io.EOF) {
-		d.n.log.Error("Failed to read a disk image", "image", d.image.Name(), "err", err)
+		d.n.Log.Error("Failed to read a disk image", "image", d.image.Name(), "err", err)
 		return size, win32.ERROR_IO_DEVICE // Source: node, a disk image cannot be read
 	}
 	return size, nil
 }
 
-// writeAt writes to the disk itself. Writes to sectors of a volume with a mounted
+// Write writes to the disk itself. Writes to sectors of a volume with a mounted
 // file system are refused unless the volume is locked (since Vista; Microsoft: "Blocking Direct Write
 // Operations to Volumes and Disks"). According to that page the boot sectors of a
 // volume may be written; the node refuses these too.
-func (d *disk) writeAt(t *tx, p []byte, off int64) (int, error) {
+func (d *disk) Write(t *kernel.Tx, p []byte, off int64) (int, error) {
 	if err := d.wholeSectors(len(p), off); err != nil {
 		return 0, err
 	}
@@ -482,19 +483,19 @@ func (d *disk) writeAt(t *tx, p []byte, off int64) (int, error) {
 	from, to := uint64(off), uint64(off)+uint64(len(p))
 	for _, v := range d.n.volumes {
 		for _, e := range v.extents {
-			if e.disk == d && from < e.off+e.length && e.off < to && v.locked == nil && v.mounted(t) {
+			if e.disk == d && from < e.off+e.length && e.off < to && !v.locked && v.mounted(t) {
 				// Source: document, WriteFile, "a write on a disk handle"; the number is
 				// inference.
 				return 0, win32.ERROR_ACCESS_DENIED
 			}
 		}
 	}
-	t.writeImage(d, from, p)
+	t.WriteImage(d.ID, from, p)
 	return len(p), nil
 }
 
-// present implements device.
-func (d *disk) present() error {
+// Present implements device.
+func (d *disk) Present() error {
 	if d.gone {
 		// Source: document, "Handling an IRP_MN_SURPRISE_REMOVAL Request", new requests fail;
 		// the number is inference.
@@ -503,7 +504,17 @@ func (d *disk) present() error {
 	return nil
 }
 
-func (d *disk) handles() *[]*deviceHandle { return &d.opens }
+// Opens implements device.
+func (d *disk) Opens(_ bool, path string) error {
+	if d.held() {
+		d.n.Chosen("newDisks", "refuse to open a disk that another program holds", path)
+		return win32.ERROR_SHARING_VIOLATION // Source: code, WSL disk.cpp; see the option newDisks
+	}
+	return nil
+}
 
-// flush implements device. Writes go to the image at once, so there is nothing to do.
-func (d *disk) flush() error { return nil }
+// Covers implements device.
+func (d *disk) Covers(o kernel.Device) bool { return o == kernel.Device(d) }
+
+// Flush implements device. Writes go to the image at once, so there is nothing to do.
+func (d *disk) Flush() error { return nil }

@@ -10,16 +10,17 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // blank returns a node with one additional blank disk, number 1.
-func blank(t testing.TB, cfg nodespec.Config, c nodespec.Disk, m ...Machine) *Node {
+func blank(t testing.TB, cfg nodespec.Config, c nodespec.Disk, m ...kernel.Machine) *Node {
 	t.Helper()
 	number := uint32(1)
 	c.Number = &number
 	cfg.Disks = append(cfg.Disks, c)
-	return startOn(t, cfg, append(m, Machine{})[0])
+	return startOn(t, cfg, append(m, kernel.Machine{})[0])
 }
 
 func drive(t testing.TB, n *Node, access uint32) win32.Handle {
@@ -74,8 +75,8 @@ func TestImagesStaySparse(t *testing.T) {
 	if err := n.Format(one(t, n, 1), win32.FormatOptions{FileSystem: "NTFS"}); err != nil { // a full format
 		t.Fatal(err)
 	}
-	if n.store.Size() > mib {
-		t.Errorf("the journal has %d bytes, so it must contain zeros", n.store.Size())
+	if n.Store.Size() > mib {
+		t.Errorf("the journal has %d bytes, so it must contain zeros", n.Store.Size())
 	}
 	if used := allocatedBytes(t, image(t, n, 1)); used > 4*mib {
 		t.Errorf("the image takes %d bytes, want few", used)
@@ -227,10 +228,10 @@ func TestDiskRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
-			before := n.store.Size()
+			before := n.Store.Size()
 			failIoctl(t, n, drive(t, n, c.access), c.code, c.in, c.room, c.want)
-			if n.store.Size() != before {
-				t.Errorf("a failed call wrote %d bytes of journal", n.store.Size()-before)
+			if n.Store.Size() != before {
+				t.Errorf("a failed call wrote %d bytes of journal", n.Store.Size()-before)
 			}
 		})
 	}
@@ -664,7 +665,7 @@ func second[T any](_ T, err error) error { return err }
 // A reserved partition that arrives late replaces what was written too early.
 func TestReservedPartitionArrivesLate(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{NewGPT: behavior.NewGPTLate})}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
+	n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{NewGPT: behavior.NewGPTLate})}, nodespec.Disk{Size: gib}, kernel.Machine{Now: func() time.Time { return now }})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, 16*mib, 100*mib))
 	if vs := volumesOn(t, n, 1); len(vs) != 1 {

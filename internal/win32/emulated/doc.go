@@ -27,12 +27,11 @@
 //   - SMB servers with shares, accounts and passwords, which can go down and come
 //     back; global mappings with their statuses; the files of a share, while a
 //     mapping lets the node reach it (smb.go).
-//   - Services with states, including pending ones, dependents, start types and
-//     failures (services.go); the serial number in the SMBIOS tables.
+//   - Services (package services); the serial number in the SMBIOS tables.
 //   - iSCSI portals and targets with CHAP, sessions, persistent logins, and LUNs
 //     that are disks while their target is connected (iscsi.go).
-//   - Handles with access rights and share modes, and what happens to them when
-//     their disk or volume is removed or Windows restarts.
+//   - Handles with access rights and share modes (package kernel), and what happens to
+//     them when their disk or volume is removed or Windows restarts.
 //
 // # What it does not model
 //
@@ -43,20 +42,14 @@
 // MBR; disk signature collisions; shrinking; file systems other than NTFS, which are only recognized; renumbering
 // of disks at a restart; quotas, streams, hard links; DFS, links on shares, mappings
 // that are not global, the limit on mappings; several sessions with one target, iSNS,
-// IPsec and digests; the work of services.
+// IPsec and digests.
 //
 // # State
 //
-// One call is one transaction, which is written to a journal before the call
-// returns: killing the process loses nothing of a call that has returned. See
-// package journal for the format and its limits. When the node is opened again, it is
+// One call is one transaction: see package kernel. When the node is opened again, it is
 // like Windows after the end of the process that used it: handles are closed,
 // and files marked for deletion are deleted. (Handles with
 // FILE_DELETE_ON_CLOSE, which no host uses, delete nothing then.) Two
 // operations take several transactions: a format with a duration, and a restart
-// of Windows, which starts over if it was interrupted. Only one process can
-// hold the state directory. The images in it are ordinary disk images. Tools
-// such as sgdisk and blkid read them. A tool may change them while the node is
-// closed, or in the range of a volume that the node is not using at that
-// moment.
+// of Windows, which starts over if it was interrupted.
 package emulated

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // Numbers of NtCreateFile that only this emulation uses (ntifs.h), so that each
@@ -30,7 +31,7 @@ const (
 	// reservedAccess are bits that no access mask has ([MS-FSA] 2.1.5.1, phase 1).
 	reservedAccess = 0x0CE0FE00
 	// writesVolume are the rights that a read-only volume does not grant.
-	writesVolume = fileWriteData | fileAppendData | fileWriteEA | win32.FILE_WRITE_ATTRIBUTES | win32.DELETE | writeDAC | writeOwner
+	writesVolume = kernel.FileWriteData | fileAppendData | fileWriteEA | win32.FILE_WRITE_ATTRIBUTES | win32.DELETE | writeDAC | writeOwner
 )
 
 // file is an open file or directory.
@@ -41,19 +42,19 @@ type file struct {
 	open *filetree.Open
 	scan dirScan
 
-	dismounted bool // by FSCTL_DISMOUNT_VOLUME
+	dismounts int // that of vol when the file was opened
 }
 
 // NtCreateFile implements [win32.Files].
 //
 // Source: specification, [MS-FSA] 2.1.5.1; the page of NtCreateFile.
 func (n *Node) NtCreateFile(root win32.Handle, name string, access, objAttr, share, disposition, options uint32) (h win32.Handle, err error) {
-	err = n.do(func(t *tx) error {
+	err = n.Do(func(t *kernel.Tx) error {
 		var f *file
 		if f, err = n.ntCreateFile(t, root, name, access, objAttr, share, disposition, options); err != nil {
 			return err
 		}
-		h = n.insert(f, name)
+		h = n.Insert(f, name)
 		return nil
 	})
 	return h, err
@@ -98,13 +99,13 @@ func emulatedDisposition(d uint32) bool {
 	return d == win32.FILE_OPEN || d == win32.FILE_CREATE || d == win32.FILE_OPEN_IF
 }
 
-func (n *Node) ntCreateFile(t *tx, root win32.Handle, name string, access, objAttr, share, disposition, options uint32) (*file, error) {
+func (n *Node) ntCreateFile(t *kernel.Tx, root win32.Handle, name string, access, objAttr, share, disposition, options uint32) (*file, error) {
 	if err := checkCreate(access, objAttr, share, disposition, options); err != nil {
 		return nil, err
 	}
 	var from *file
 	if root != 0 {
-		o, ok := n.lookup(root)
+		o, ok := n.Lookup(root)
 		if !ok {
 			return nil, win32.STATUS_INVALID_HANDLE // Source: document, STATUS_INVALID_HANDLE (ZwClose)
 		}
@@ -141,7 +142,7 @@ func (n *Node) ntCreateFile(t *tx, root win32.Handle, name string, access, objAt
 		if wantDir || p.slash {
 			attributes = win32.FILE_ATTRIBUTE_DIRECTORY
 		}
-		if p.entry, err = p.tree.Create(t.files(p.vol), p.dir, p.name, attributes); err != nil {
+		if p.entry, err = p.tree.Create(p.vol.files(t), p.dir, p.name, attributes); err != nil {
 			return nil, err
 		}
 	case p.entry.DeletePending():
@@ -159,7 +160,7 @@ func (n *Node) ntCreateFile(t *tx, root win32.Handle, name string, access, objAt
 	if err != nil {
 		return nil, err // a new entry can always be opened, so nothing was created
 	}
-	return &file{n: n, vol: p.vol, tree: p.tree, open: open}, nil
+	return &file{n: n, vol: p.vol, tree: p.tree, open: open, dismounts: p.vol.dismounts}, nil
 }
 
 // grant returns the access rights of a new handle to e. Generic rights become the
@@ -171,7 +172,7 @@ func grant(access uint32, e *filetree.Entry) uint32 {
 		{win32.GENERIC_READ, fileGenericRead},
 		{win32.GENERIC_WRITE, fileGenericWrite},
 		{genericExecute, fileGenericExecute},
-		{genericAll, fileAllAccess},
+		{kernel.GenericAll, fileAllAccess},
 	} {
 		if access&g.generic != 0 {
 			access = access&^g.generic | g.means
@@ -180,7 +181,7 @@ func grant(access uint32, e *filetree.Entry) uint32 {
 	if access&maximumAllowed != 0 {
 		access = access&^maximumAllowed | fileAllAccess
 		if e != nil && !e.IsDir() && e.Attributes()&win32.FILE_ATTRIBUTE_READONLY != 0 {
-			access &^= fileWriteData | fileAppendData
+			access &^= kernel.FileWriteData | fileAppendData
 		}
 		if e != nil {
 			access &= e.Rights()
@@ -191,7 +192,9 @@ func grant(access uint32, e *filetree.Entry) uint32 {
 
 // mounted reports whether f's file system still exists. It does not if its disk
 // was removed or the volume was formatted.
-func (f *file) mounted() bool { return !f.vol.gone && !f.dismounted && f.vol.tree == f.tree }
+func (f *file) mounted() bool {
+	return !f.vol.gone && f.dismounts == f.vol.dismounts && f.vol.tree == f.tree
+}
 
 // check begins every operation on an open file. It returns
 // STATUS_VOLUME_DISMOUNTED for a handle that outlives its file system
@@ -221,33 +224,28 @@ func (f *file) reached() bool {
 	return err == nil
 }
 
-// usedVolume implements volumeUser.
-func (f *file) usedVolume() *volume {
-	if f.dismounted {
-		return nil
-	}
-	return f.vol
-}
+// Uses implements user.
+func (f *file) Uses(d kernel.Device) bool { return f.dismounts == f.vol.dismounts && f.vol.Covers(d) }
 
-func (f *file) close(t *tx) error {
+func (f *file) Close(t *kernel.Tx) error {
 	if !f.mounted() {
 		return nil
 	}
-	f.tree.Close(t.files(f.vol), f.open)
+	f.tree.Close(f.vol.files(t), f.open)
 	if e := f.open.Entry(); e.Gone() {
 		key := closingKey(f.vol.fsid, e.ID())
-		if _, marked := f.n.store.Get(key); marked {
+		if _, marked := f.n.Store.Get(key); marked {
 			t.Delete(key)
 		}
 	}
 	return nil
 }
 
-// readAt and writeAt fail, because the contents of files are not emulated and a
+// ReadAt and writeAt fail, because the contents of files are not emulated and a
 // directory has none. For a directory Windows returns ERROR_INVALID_FUNCTION.
-func (f *file) readAt(*tx, []byte, int64) (int, error) { return 0, f.noContents() }
+func (f *file) ReadAt(*kernel.Tx, []byte, int64) (int, error) { return 0, f.noContents() }
 
-func (f *file) writeAt(*tx, []byte, int64) (int, error) { return 0, f.noContents() }
+func (f *file) WriteAt(*kernel.Tx, []byte, int64) (int, error) { return 0, f.noContents() }
 
 func (f *file) noContents() error {
 	if f.open.Entry().IsDir() {
@@ -256,10 +254,10 @@ func (f *file) noContents() error {
 	return win32.ERROR_NOT_SUPPORTED // Source: node, files have no contents
 }
 
-// flush requires write access, like FlushFileBuffers (its page: GENERIC_WRITE). It writes
+// Flush requires write access, like FlushFileBuffers (its page: GENERIC_WRITE). It writes
 // the log of the file system, and so what was changed before.
-func (f *file) flush(*tx) error {
-	if err := f.check(fileWriteData | fileAppendData); err != nil {
+func (f *file) Flush(*kernel.Tx) error {
+	if err := f.check(kernel.FileWriteData | fileAppendData); err != nil {
 		return err.(win32.NTStatus).Errno()
 	}
 	f.vol.unflushed = nil
@@ -281,7 +279,7 @@ const (
 //
 // Dispositions that discard contents, attributes for new files, and parameters
 // that Windows does not know fail with ERROR_INVALID_PARAMETER.
-func (n *Node) createFileOnVolume(t *tx, name, path string, access, share, disposition, flags uint32) (win32.Handle, error) {
+func (n *Node) createFileOnVolume(t *kernel.Tx, name, path string, access, share, disposition, flags uint32) (win32.Handle, error) {
 	const known = win32.FILE_FLAG_BACKUP_SEMANTICS | fileFlagOpenReparsePoint | fileFlagOverlapped | fileFlagDeleteOnClose | win32.FILE_ATTRIBUTE_NORMAL
 	dispositions := map[uint32]uint32{win32.CREATE_NEW: win32.FILE_CREATE, win32.OPEN_EXISTING: win32.FILE_OPEN, openAlways: win32.FILE_OPEN_IF}
 	nt, ok := dispositions[disposition]
@@ -317,7 +315,7 @@ func (n *Node) createFileOnVolume(t *tx, name, path string, access, share, dispo
 	case err != nil:
 		return 0, dosError(err)
 	}
-	return n.insert(f, path), nil
+	return n.Insert(f, path), nil
 }
 
 // file returns the open file h. It returns STATUS_INVALID_HANDLE if there is no
@@ -325,7 +323,7 @@ func (n *Node) createFileOnVolume(t *tx, name, path string, access, share, dispo
 // STATUS_INVALID_DEVICE_REQUEST, like a device that gets a request for a file
 // system (general knowledge).
 func (n *Node) file(h win32.Handle) (*file, error) {
-	o, ok := n.lookup(h)
+	o, ok := n.Lookup(h)
 	if !ok {
 		return nil, win32.STATUS_INVALID_HANDLE // Source: document, STATUS_INVALID_HANDLE (ZwClose)
 	}

@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // dispose marks f for deletion or removes the mark. The mark is stored: when a
 // process ends, Windows closes its handles, so marked files are deleted when the
 // state directory is opened again.
-func (f *file) dispose(t *tx, flags uint32) error {
+func (f *file) dispose(t *kernel.Tx, flags uint32) error {
 	if err := f.tree.SetDisposition(f.open, flags); err != nil {
 		return err
 	}
@@ -33,8 +34,8 @@ func closingKey(fsid string, id filetree.ID) string {
 
 // finishDeletions deletes the files marked for deletion, as Windows does when the
 // process with the handles ends.
-func (n *Node) finishDeletions(t *tx) error {
-	for _, k := range n.store.Keys("closing/") {
+func (n *Node) finishDeletions(t *kernel.Tx) error {
+	for _, k := range n.Store.Keys("closing/") {
 		fsid, number, _ := strings.Cut(strings.TrimPrefix(k, "closing/"), "/")
 		id, err := strconv.ParseUint(number, 10, 64)
 		tree := n.trees[fsid]

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // dirScan is a handle's position in its directory.
@@ -21,7 +22,7 @@ const minDirectoryBuffer = 72
 //
 // Source: document, NtQueryDirectoryFile; specification, [MS-FSA] 2.1.5.6.3.3.
 func (n *Node) QueryDirectory(h win32.Handle, restart bool, buf []byte) (size int, err error) {
-	err = n.do(func(*tx) error {
+	err = n.Do(func(*kernel.Tx) error {
 		f, err := n.file(h)
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package emulated
 import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // sizeofBasic is sizeof(FILE_BASIC_INFORMATION): four times, attributes, padding.
@@ -21,7 +22,7 @@ const (
 //
 // Source: specification, [MS-FSA] 2.1.5.12; document, NtQueryInformationFile.
 func (n *Node) QueryInformation(h win32.Handle, class uint32, buf []byte) (size int, err error) {
-	err = n.do(func(*tx) error {
+	err = n.Do(func(*kernel.Tx) error {
 		f, err := n.file(h)
 		if err != nil {
 			return err
@@ -72,7 +73,7 @@ func (f *file) queryInformation(class uint32, buf []byte) (int, error) {
 //
 // Source: specification, [MS-FSA] 2.1.5.14; document, NtQuerySecurityObject.
 func (n *Node) QuerySecurity(h win32.Handle, info uint32, buf []byte) (size int, err error) {
-	err = n.do(func(t *tx) error {
+	err = n.Do(func(t *kernel.Tx) error {
 		f, err := n.file(h)
 		if err != nil {
 			return err
@@ -99,7 +100,7 @@ func (n *Node) QuerySecurity(h win32.Handle, info uint32, buf []byte) (size int,
 //
 // Source: specification, [MS-FSA] 2.1.5.17; document, NtSetSecurityObject.
 func (n *Node) SetSecurity(h win32.Handle, info uint32, descriptor []byte) error {
-	return n.do(func(t *tx) error {
+	return n.Do(func(t *kernel.Tx) error {
 		f, err := n.file(h)
 		if err != nil {
 			return err
@@ -116,7 +117,7 @@ func (n *Node) SetSecurity(h win32.Handle, info uint32, descriptor []byte) error
 		if f.vol.writable() != nil {
 			return win32.STATUS_MEDIA_WRITE_PROTECTED // Source: specification, [MS-FSA] 2.1.5.17
 		}
-		f.tree.SetSecurity(t.files(f.vol), f.open.Entry(), descriptor)
+		f.tree.SetSecurity(f.vol.files(t), f.open.Entry(), descriptor)
 		return nil
 	})
 }
@@ -135,10 +136,10 @@ func rootSecurity(root *filetree.Entry) []byte {
 	return win32.EncodeDACL([]win32.ACE{
 		{Flags: both, Mask: win32.FILE_ALL_ACCESS, SID: administrators},
 		{Flags: both, Mask: win32.FILE_ALL_ACCESS, SID: system},
-		{Flags: both | win32.INHERIT_ONLY_ACE, Mask: genericAll, SID: creator},
+		{Flags: both | win32.INHERIT_ONLY_ACE, Mask: kernel.GenericAll, SID: creator},
 		{Flags: both, Mask: read, SID: users},
 		{Flags: win32.CONTAINER_INHERIT_ACE, Mask: fileAppendData, SID: users},
-		{Flags: win32.CONTAINER_INHERIT_ACE | win32.INHERIT_ONLY_ACE, Mask: fileWriteData, SID: users},
+		{Flags: win32.CONTAINER_INHERIT_ACE | win32.INHERIT_ONLY_ACE, Mask: kernel.FileWriteData, SID: users},
 		{Mask: read, SID: everyone},
 	})
 }
@@ -148,7 +149,7 @@ func rootSecurity(root *filetree.Entry) []byte {
 // Source: specification, [MS-FSA] 2.1.5.15; document, NtSetInformationFile. Go's os.RemoveAll
 // relies on the flags of FileDispositionInformationEx.
 func (n *Node) SetInformation(h win32.Handle, class uint32, in []byte) error {
-	return n.do(func(t *tx) error {
+	return n.Do(func(t *kernel.Tx) error {
 		f, err := n.file(h)
 		if err != nil {
 			return err
@@ -163,13 +164,13 @@ func (n *Node) SetInformation(h win32.Handle, class uint32, in []byte) error {
 // [filetree.Tree].
 //
 // Source: specification, [MS-FSA] 2.1.5.15.
-func (f *file) setInformation(t *tx, class uint32, in []byte) error {
+func (f *file) setInformation(t *kernel.Tx, class uint32, in []byte) error {
 	want, right := 0, uint32(win32.DELETE)
 	switch class {
 	case win32.FileBasicInformation:
 		want, right = sizeofBasic, win32.FILE_WRITE_ATTRIBUTES
 	case win32.FileEndOfFileInformation:
-		want, right = sizeofEndOfFile, fileWriteData
+		want, right = sizeofEndOfFile, kernel.FileWriteData
 	case win32.FileRenameInformation:
 		want = sizeofRename
 	case win32.FileDispositionInformation:
@@ -188,7 +189,7 @@ func (f *file) setInformation(t *tx, class uint32, in []byte) error {
 	if f.vol.writable() != nil {
 		return win32.STATUS_MEDIA_WRITE_PROTECTED
 	}
-	changes := t.files(f.vol)
+	changes := f.vol.files(t)
 	switch class {
 	case win32.FileBasicInformation:
 		for at := 0; at < basicAttributes; at += 8 {

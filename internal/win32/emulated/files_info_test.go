@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 func basic(attributes uint32) []byte {
@@ -89,7 +90,7 @@ func TestSetInformation(t *testing.T) {
 	n := newFileNode(t)
 	n.populate()
 	n.touch(`C:\taken`)
-	all := n.must(`C:\dir\file`, readable|win32.DELETE|fileWriteData|win32.FILE_WRITE_ATTRIBUTES, win32.FILE_OPEN, synch)
+	all := n.must(`C:\dir\file`, readable|win32.DELETE|kernel.FileWriteData|win32.FILE_WRITE_ATTRIBUTES, win32.FILE_OPEN, synch)
 	none := n.must(`C:\dir\file`, readable, win32.FILE_OPEN, synch)
 	dir := n.must(`C:\dir`, readable|win32.DELETE, win32.FILE_OPEN, synch)
 	root := n.must(`E:\`, readable|win32.DELETE, win32.FILE_OPEN, synch)

@@ -6,6 +6,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // These are the mount manager's changes of directories. Its records of letters
@@ -77,8 +78,8 @@ func (n *Node) mountFolder(root string) (place, error) {
 //   - ERROR_NOT_SUPPORTED on a file system without mount points: only NTFS has
 //     them,
 //   - ERROR_WRITE_PROTECT, ERROR_SHARING_VIOLATION.
-func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
-	const access = win32.FILE_LIST_DIRECTORY | fileWriteData | win32.SYNCHRONIZE
+func (n *Node) setMountReparse(t *kernel.Tx, p place, guid win32.GUID) error {
+	const access = win32.FILE_LIST_DIRECTORY | kernel.FileWriteData | win32.SYNCHRONIZE
 	switch {
 	case p.vol.fs.Kind != bootsector.NTFS:
 		// Source: document, SetVolumeMountPointW, not on ReFS; the number is inference.
@@ -92,34 +93,34 @@ func (n *Node) setMountReparse(t *tx, p place, guid win32.GUID) error {
 	if err != nil {
 		return dosError(err)
 	}
-	defer p.tree.Close(t.files(p.vol), open)
+	defer p.tree.Close(p.vol.files(t), open)
 	r := win32.Reparse{Tag: win32.IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\Volume` + guid.String() + `\`}
-	return dosError(p.tree.SetReparse(t.files(p.vol), p.entry, r.Encode()))
+	return dosError(p.tree.SetReparse(p.vol.files(t), p.entry, r.Encode()))
 }
 
 // clearMountReparse makes the mount point at p an ordinary directory, as
 // DeleteVolumeMountPointW does (docs/develop/contract/volumes.md#unmount). What it does if the
 // volume no longer exists is an option of the node. Errors are those of mountedHere,
 // ERROR_WRITE_PROTECT and ERROR_SHARING_VIOLATION.
-func (n *Node) clearMountReparse(t *tx, p place) error {
+func (n *Node) clearMountReparse(t *kernel.Tx, p place) error {
 	guid, err := mountedHere(p)
 	if err != nil {
 		return err
 	}
-	if n.volumeByGUID(guid) == nil && n.win.GoneMountPoint == behavior.GoneMountPointRefused {
-		n.chosen("goneMountPoint", "DeleteVolumeMountPoint fails, because the volume is gone", p.entry.Path())
+	if n.volumeByGUID(guid) == nil && n.Windows.GoneMountPoint == behavior.GoneMountPointRefused {
+		n.Chosen("goneMountPoint", "DeleteVolumeMountPoint fails, because the volume is gone", p.entry.Path())
 		return win32.ERROR_FILE_NOT_FOUND // Source: code, .NET goes on after this error (dotnet/runtime issue 86249)
 	}
 	if p.vol.writable() != nil {
 		return win32.ERROR_WRITE_PROTECT // Source: inference, as other changes of a read-only volume
 	}
-	open, err := p.tree.Open(p.entry, fileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, false)
+	open, err := p.tree.Open(p.entry, kernel.FileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, false)
 	if err != nil {
 		return dosError(err)
 	}
-	defer p.tree.Close(t.files(p.vol), open)
+	defer p.tree.Close(p.vol.files(t), open)
 	header := le.AppendUint32(nil, win32.IO_REPARSE_TAG_MOUNT_POINT)
-	return dosError(p.tree.DeleteReparse(t.files(p.vol), p.entry, append(header, 0, 0, 0, 0)))
+	return dosError(p.tree.DeleteReparse(p.vol.files(t), p.entry, append(header, 0, 0, 0, 0)))
 }
 
 // mountedHere returns the volume that is mounted at p. It returns

@@ -344,8 +344,8 @@ func TestVolumeBeingFormatted(t *testing.T) {
 	n := newFileNode(t)
 	n.populate()
 	asked := false
-	n.cfg.FormatDuration = nodespec.Duration(time.Hour)
-	n.sleep = func(time.Duration) {
+	n.Config.FormatDuration = nodespec.Duration(time.Hour)
+	n.Sleep = func(time.Duration) {
 		asked = true
 		_, err := n.create(0, n.nt(`E:\there`), readable, shareAll, win32.FILE_OPEN, synch)
 		wantStatus(t, "open during a format", err, win32.STATUS_ACCESS_DENIED)
@@ -405,14 +405,14 @@ func TestFilesSurviveReopen(t *testing.T) {
 	f.link(`C:\a\link`, relative("b"))
 	f.shut(f.must(`C:\a\gone`, readable|win32.DELETE, win32.FILE_CREATE, synch|win32.FILE_DELETE_ON_CLOSE))
 	before := map[string]string{}
-	for _, k := range first.store.Keys("") {
+	for _, k := range first.Store.Keys("") {
 		before[k] = stored(first, k)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	second := start(t, nodespec.Config{StateDir: dir})
-	for _, k := range second.store.Keys("file/") {
+	for _, k := range second.Store.Keys("file/") {
 		if v := stored(second, k); before[k] != v {
 			t.Errorf("%s was %s, but is now %s", k, before[k], v)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // rename applies a FILE_RENAME_INFORMATION. A name without a directory stays in
@@ -18,7 +19,7 @@ import (
 // another volume with STATUS_NOT_SAME_DEVICE.
 //
 // Source of STATUS_INVALID_PARAMETER: specification, [MS-FSA] 2.1.5.15.11.
-func (f *file) rename(t *tx, in []byte) error {
+func (f *file) rename(t *kernel.Tx, in []byte) error {
 	root, size := le.Uint64(in[renameRoot:]), uint64(le.Uint32(in[renameNameLength:]))
 	if size == 0 || size%2 != 0 || size > uint64(len(in)-renameName) {
 		return win32.STATUS_INVALID_PARAMETER
@@ -27,7 +28,7 @@ func (f *file) rename(t *tx, in []byte) error {
 	for i := range u {
 		u[i] = le.Uint16(in[renameName+2*i:])
 	}
-	name, replace, changes := string(utf16.Decode(u)), in[0] != 0, t.files(f.vol)
+	name, replace, changes := string(utf16.Decode(u)), in[0] != 0, f.vol.files(t)
 	if root == 0 && !strings.Contains(name, `\`) {
 		if f.open.Entry().Parent() == nil {
 			// Source: specification, [MS-FSA] 2.1.5.15.11: the root has no other name.
@@ -55,7 +56,7 @@ func (f *file) rename(t *tx, in []byte) error {
 	case p.tree != f.tree:
 		return win32.STATUS_NOT_SAME_DEVICE // Source: specification, [MS-FSA] 2.1.5.15.11
 	}
-	dir, err := f.tree.Open(p.dir, fileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, false)
+	dir, err := f.tree.Open(p.dir, kernel.FileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, false)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (f *file) rename(t *tx, in []byte) error {
 //
 // Source: document, GetFinalPathNameByHandleW; code, hcsshim and containerd.
 func (n *Node) FinalPath(h win32.Handle, flags uint32) (path string, err error) {
-	err = n.do(func(*tx) error {
+	err = n.Do(func(*kernel.Tx) error {
 		path, err = n.finalPath(h, flags)
 		return err
 	})
@@ -93,8 +94,8 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 		path = fmt.Sprintf(`\$Extend\$Deleted\%016X%08X`, uint64(f.open.Entry().ID()), 0)
 	}
 	// Apart from that, the normalized name is the one with which the file was opened.
-	if f.vol.remote != "" && flags == win32.VOLUME_NAME_DOS && n.win.ShareNames == behavior.ShareNamesClosed {
-		n.chosen("shareNames", "GetFinalPathNameByHandle of a normalized name on a share fails", path)
+	if f.vol.remote != "" && flags == win32.VOLUME_NAME_DOS && n.Windows.ShareNames == behavior.ShareNamesClosed {
+		n.Chosen("shareNames", "GetFinalPathNameByHandle of a normalized name on a share fails", path)
 		// Source: document, GetFinalPathNameByHandleW, "lacks access permission to any one of
 		// those components".
 		return "", win32.ERROR_ACCESS_DENIED
@@ -127,7 +128,7 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 //
 // Source: document, GetFileAttributesW.
 func (n *Node) Attributes(path string) (attributes uint32, err error) {
-	err = n.do(func(*tx) error {
+	err = n.Do(func(*kernel.Tx) error {
 		attributes, err = n.attributes(path)
 		return err
 	})

@@ -116,7 +116,7 @@ func (n *Node) device(name string, m lookupMode) (at place, rest string, err err
 		return place{}, "", win32.STATUS_NOT_SUPPORTED
 	case vol.offline:
 		return place{}, "", win32.STATUS_DEVICE_NOT_READY // Source: inference, as for the volume itself
-	case vol.formatting != nil, vol.locked != nil:
+	case vol.formatting != nil, vol.locked:
 		return place{}, "", win32.STATUS_ACCESS_DENIED // Source: code, fastfat create.c, of a locked volume
 	case vol.corrupt:
 		return place{}, "", win32.STATUS_DISK_CORRUPT_ERROR // Source: inference, by the text of the code in ntstatus.h
@@ -195,7 +195,7 @@ func (p place) reparses() bool {
 	if p.entry.Reparse() == nil {
 		return false
 	}
-	return p.vol.n.win.FilterTags != behavior.FilterTagsOpened || p.entry.ReparseTag()&nameSurrogate != 0
+	return p.vol.n.Windows.FilterTags != behavior.FilterTagsOpened || p.entry.ReparseTag()&nameSurrogate != 0
 }
 
 // follow returns the absolute NT name to which the reparse point at p, followed
@@ -209,7 +209,7 @@ func follow(p place, rest []string, slash bool) (string, error) {
 	switch {
 	case r.Tag != win32.IO_REPARSE_TAG_MOUNT_POINT && r.Tag != win32.IO_REPARSE_TAG_SYMLINK:
 		if p.entry.ReparseTag()&nameSurrogate == 0 {
-			p.vol.n.chosen("filterTags", "no driver handles a reparse point", p.entry.Path())
+			p.vol.n.Chosen("filterTags", "no driver handles a reparse point", p.entry.Path())
 		}
 		// Source: inference, by the text of the code in ntstatus.h; see the option filterTags.
 		return "", win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED

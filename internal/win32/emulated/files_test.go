@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -18,7 +19,7 @@ const (
 	synch    = win32.FILE_SYNCHRONOUS_IO_NONALERT
 	folder   = synch | win32.FILE_DIRECTORY_FILE
 	readable = win32.FILE_LIST_DIRECTORY | win32.FILE_READ_ATTRIBUTES | win32.SYNCHRONIZE
-	writable = readable | win32.FILE_WRITE_ATTRIBUTES | fileWriteData
+	writable = readable | win32.FILE_WRITE_ATTRIBUTES | kernel.FileWriteData
 )
 
 // fileNode is a node for testing files: it has C:, E:, a volume without a letter
@@ -50,7 +51,7 @@ func newFileNodeOn(t *testing.T, windows behavior.Windows) *fileNode {
 		Directories: []string{`C:\dir\sub`, `C:\empty`},
 		World:       behavior.In("", windows),
 		Log:         slog.New(slog.NewTextHandler(io.Discard, nil)),
-	}, Machine{})
+	}, kernel.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -491,7 +492,7 @@ func TestSharing(t *testing.T) {
 
 func (n *fileNode) resize(path string, size int64) {
 	n.t.Helper()
-	h := n.must(path, fileWriteData|win32.SYNCHRONIZE, win32.FILE_OPEN, synch)
+	h := n.must(path, kernel.FileWriteData|win32.SYNCHRONIZE, win32.FILE_OPEN, synch)
 	defer n.shut(h)
 	if err := n.SetInformation(h, win32.FileEndOfFileInformation, le.AppendUint64(nil, uint64(size))); err != nil {
 		n.t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // formatting is a format in progress. One through WMI runs in the process of the storage
@@ -56,8 +57,8 @@ func formatKey(v *volume) string { return "format/" + v.guid().String() }
 // Source of ERROR_NO_SUCH_DEVICE, ERROR_PROCESS_ABORTED: node, what the real functions report is
 // no Win32 number.
 func (n *Node) Format(vol string, o win32.FormatOptions) error {
-	if n.cfg.FormatDuration == 0 {
-		return n.do(func(t *tx) error {
+	if n.Config.FormatDuration == 0 {
+		return n.Do(func(t *kernel.Tx) error {
 			v, err := n.formattable(vol, o)
 			if err != nil {
 				return err
@@ -68,7 +69,7 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 	}
 	var v *volume
 	f := &formatting{Options: o}
-	err := n.do(func(t *tx) (err error) {
+	err := n.Do(func(t *kernel.Tx) (err error) {
 		if v, err = n.formattable(vol, o); err != nil {
 			return err
 		}
@@ -76,18 +77,18 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 		if err := n.beginFormat(t, v, o); err != nil {
 			return err
 		}
-		f.Until = n.now().Add(time.Duration(n.cfg.FormatDuration))
+		f.Until = n.Now().Add(time.Duration(n.Config.FormatDuration))
 		if !o.Direct {
 			t.Put(formatKey(v), f)
 		}
-		t.onCommit(func() { v.formatting = f })
+		t.OnCommit(func() { v.formatting = f })
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	n.sleep(time.Duration(n.cfg.FormatDuration))
-	return n.do(func(t *tx) error {
+	n.Sleep(time.Duration(n.Config.FormatDuration))
+	return n.Do(func(t *kernel.Tx) error {
 		switch {
 		case f.ended:
 			return f.err
@@ -102,25 +103,25 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 }
 
 // endFormat ends the format of v as it ends by itself.
-func (n *Node) endFormat(t *tx, v *volume) {
+func (n *Node) endFormat(t *kernel.Tx, v *volume) {
 	f := v.formatting
 	err := v.writable()
 	if err == nil {
 		err = n.finishFormat(t, v, f.Options)
 	}
 	t.Delete(formatKey(v))
-	t.onCommit(func() { v.formatting, f.ended, f.err = nil, true, err })
+	t.OnCommit(func() { v.formatting, f.ended, f.err = nil, true, err })
 }
 
 // endFormats ends the formats through WMI whose time has come. The caller holds the node's lock.
 func (n *Node) endFormats() {
 	for _, v := range n.volumes {
 		f := v.formatting
-		if f == nil || f.Options.Direct || n.now().Before(f.Until) {
+		if f == nil || f.Options.Direct || n.Now().Before(f.Until) {
 			continue
 		}
-		if err := n.transact(func(t *tx) error { n.endFormat(t, v); return nil }); err != nil {
-			n.log.Error("Failed to end a format", "volume", v.name(), "err", n.cause(err))
+		if err := n.Transact(func(t *kernel.Tx) error { n.endFormat(t, v); return nil }); err != nil {
+			n.Log.Error("Failed to end a format", "volume", v.name(), "err", n.Cause(err))
 		}
 	}
 }
@@ -129,11 +130,11 @@ func (n *Node) endFormats() {
 func (n *Node) loadFormats() error {
 	for _, v := range n.volumes {
 		key := formatKey(v)
-		if _, ok := n.store.Get(key); !ok {
+		if _, ok := n.Store.Get(key); !ok {
 			continue
 		}
 		f := new(formatting)
-		if err := n.store.Read(key, f); err != nil {
+		if err := n.Store.Read(key, f); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 		v.formatting = f
@@ -142,8 +143,8 @@ func (n *Node) loadFormats() error {
 }
 
 // beginFormat writes what a format has written when it is cut off.
-func (n *Node) beginFormat(t *tx, v *volume, o win32.FormatOptions) error {
-	if n.win.FormatOrder == behavior.FormatAtEnd {
+func (n *Node) beginFormat(t *kernel.Tx, v *volume, o win32.FormatOptions) error {
+	if n.Windows.FormatOrder == behavior.FormatAtEnd {
 		return nil
 	}
 	e := v.extents[0]
@@ -156,7 +157,7 @@ func (n *Node) beginFormat(t *tx, v *volume, o win32.FormatOptions) error {
 		return err
 	}
 	last := len(writes) - 1 // the copy of the boot sector
-	switch n.win.FormatOrder {
+	switch n.Windows.FormatOrder {
 	case behavior.FormatHalf:
 		writes = []bootsector.Write{{Offset: 64 << 10, Data: letters()}}
 	case behavior.FormatBackupFirst:
@@ -167,7 +168,7 @@ func (n *Node) beginFormat(t *tx, v *volume, o win32.FormatOptions) error {
 		writes = writes[:1]
 	}
 	for _, w := range writes {
-		t.writeImage(e.disk, e.off+w.Offset, w.Data)
+		t.WriteImage(e.disk.ID, e.off+w.Offset, w.Data)
 	}
 	return nil
 }
@@ -183,41 +184,41 @@ func letters() []byte {
 }
 
 // finishFormat writes the requested file system.
-func (n *Node) finishFormat(t *tx, v *volume, o win32.FormatOptions) error {
+func (n *Node) finishFormat(t *kernel.Tx, v *volume, o win32.FormatOptions) error {
 	_, err := n.mkfs(t, v.extents[0].disk, v.extents[0].off, v.length(), o)
 	// The next use of the volume detects its new file system.
-	t.onCommit(func() { v.forget() })
+	t.OnCommit(func() { v.forget() })
 	return err
 }
 
 // wipe removes the file system of v: its first sector, and its last, which holds
 // NTFS's copy of it, and the first record of NTFS's master file table.
-func (n *Node) wipe(t *tx, v *volume) {
+func (n *Node) wipe(t *kernel.Tx, v *volume) {
 	n.forgetFiles(t, v)
 	e, sector := v.extents[0], uint64(v.sector())
-	t.zeroImage(e.disk, e.off, sector)
-	t.zeroImage(e.disk, e.off+e.length-sector, sector)
+	t.ZeroImage(e.disk.ID, e.off, sector)
+	t.ZeroImage(e.disk.ID, e.off+e.length-sector, sector)
 	if v.mounted(t) && v.fs.Kind == bootsector.NTFS {
-		t.zeroImage(e.disk, e.off+v.fs.MFT, sector)
+		t.ZeroImage(e.disk.ID, e.off+v.fs.MFT, sector)
 	}
-	t.onCommit(func() { v.forget() })
+	t.OnCommit(func() { v.forget() })
 }
 
 // forgetFiles removes the files of every file system that has ever been in the
 // place of v, and the mount points among them.
-func (n *Node) forgetFiles(t *tx, v *volume) {
+func (n *Node) forgetFiles(t *kernel.Tx, v *volume) {
 	place := fmt.Sprintf("%s-%x-", v.Disk, v.extents[0].off)
-	t.deletePrefix("file/" + place)
-	t.deletePrefix("closing/" + place)
+	t.DeletePrefix("file/" + place)
+	t.DeletePrefix("closing/" + place)
 	for fsid := range n.trees {
 		if strings.HasPrefix(fsid, place) {
-			t.onCommit(func() { delete(n.trees, fsid) })
+			t.OnCommit(func() { delete(n.trees, fsid) })
 		}
 	}
 	for key, m := range n.mounts {
 		if m.Host == v.GUID {
 			t.Delete(key)
-			t.onCommit(func() { delete(n.mounts, key) })
+			t.OnCommit(func() { delete(n.mounts, key) })
 		}
 	}
 }
@@ -259,31 +260,29 @@ func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 	if err := v.writable(); err != nil {
 		return nil, err
 	}
-	for _, h := range n.handles {
-		if u, ok := h.object.(volumeUser); ok && u.usedVolume() == v {
-			return nil, win32.ERROR_ACCESS_DENIED
-		}
+	if n.InUse(v, nil) {
+		return nil, win32.ERROR_ACCESS_DENIED
 	}
 	return v, nil
 }
 
 // listed returns an error if a format through WMI does not know the volume.
 func (n *Node) listed(v *volume) error {
-	known := !v.cached.IsZero() && !n.now().Before(v.cached)
-	switch n.win.FormatKnows {
+	known := !v.cached.IsZero() && !n.Now().Before(v.cached)
+	switch n.Windows.FormatKnows {
 	case behavior.FormatNever:
-		n.chosen("formatKnows", "no volumes in WMI", v.name())
+		n.Chosen("formatKnows", "no volumes in WMI", v.name())
 		return win32.ERROR_SERVICE_DISABLED // Source: Windows, AutomatedLab issue 1067, without smphost
 	case behavior.FormatAtOnce:
 		return nil
 	case behavior.FormatRefuses:
 		if !known {
-			n.chosen("formatKnows", "invalid parameter for a new volume", v.name())
+			n.Chosen("formatKnows", "invalid parameter for a new volume", v.name())
 			return win32.ERROR_INVALID_PARAMETER // Source: Windows, PowerShell issue 7771
 		}
 	default:
 		if !known {
-			n.chosen("formatKnows", "no row for a new volume in WMI", v.name())
+			n.Chosen("formatKnows", "no row for a new volume in WMI", v.name())
 			return win32.ERROR_NOT_READY // Source: code, StorageDsc waits for new volumes; see the option formatKnows
 		}
 	}
@@ -295,11 +294,11 @@ func (n *Node) listed(v *volume) error {
 //
 // Source: document, MSFT_StorageSetting.UpdateHostStorageCache.
 func (n *Node) UpdateStorageCache() error {
-	return n.do(func(t *tx) error {
-		at := n.now().Add(time.Duration(n.cfg.StorageCacheDelay))
+	return n.Do(func(t *kernel.Tx) error {
+		at := n.Now().Add(time.Duration(n.Config.StorageCacheDelay))
 		for _, v := range n.volumes {
 			if v.cached.IsZero() && v.visible() {
-				t.onCommit(func() { v.cached = at })
+				t.OnCommit(func() { v.cached = at })
 			}
 		}
 		return nil
@@ -330,7 +329,7 @@ func (n *Node) plan(d *disk, off, length uint64, o win32.FormatOptions, serial u
 
 // mkfs writes a new file system to a range of a disk and returns its first
 // sector. Its file tree is created when the file system is first detected.
-func (n *Node) mkfs(t *tx, d *disk, off, length uint64, o win32.FormatOptions) (first []byte, err error) {
+func (n *Node) mkfs(t *kernel.Tx, d *disk, off, length uint64, o win32.FormatOptions) (first []byte, err error) {
 	serial, err := n.newSerial()
 	if err != nil {
 		return nil, err
@@ -340,10 +339,10 @@ func (n *Node) mkfs(t *tx, d *disk, off, length uint64, o win32.FormatOptions) (
 		return nil, err
 	}
 	if !o.Quick {
-		t.zeroImage(d, off, length) // since Vista a full format writes zeros
+		t.ZeroImage(d.ID, off, length) // since Vista a full format writes zeros
 	}
 	for _, w := range writes {
-		t.writeImage(d, off+w.Offset, w.Data)
+		t.WriteImage(d.ID, off+w.Offset, w.Data)
 	}
 	return writes[0].Data[:d.Sector], nil
 }
@@ -351,7 +350,7 @@ func (n *Node) mkfs(t *tx, d *disk, off, length uint64, o win32.FormatOptions) (
 // newSerial returns the serial number of a new file system.
 func (n *Node) newSerial() (uint64, error) {
 	var b [8]byte
-	if _, err := io.ReadFull(n.rand, b[:]); err != nil {
+	if _, err := io.ReadFull(n.Rand, b[:]); err != nil {
 		return 0, fmt.Errorf("serial number: %w", err)
 	}
 	return binary.LittleEndian.Uint64(b[:]), nil

@@ -12,6 +12,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -154,7 +155,7 @@ func TestFormatDuration(t *testing.T) {
 	var n *Node
 	var vol string
 	asked := false
-	n = blank(t, nodespec.Config{FormatDuration: nodespec.Duration(time.Minute)}, nodespec.Disk{Size: gib}, Machine{Sleep: func(d time.Duration) {
+	n = blank(t, nodespec.Config{FormatDuration: nodespec.Duration(time.Minute)}, nodespec.Disk{Size: gib}, kernel.Machine{Sleep: func(d time.Duration) {
 		asked = true
 		if d != time.Minute {
 			t.Errorf("slept %v", d)
@@ -179,7 +180,7 @@ func TestFormatDuration(t *testing.T) {
 	if _, err := n.VolumeInformation(vol); err != nil {
 		t.Error(err)
 	}
-	n.sleep = func(time.Duration) {
+	n.Sleep = func(time.Duration) {
 		if err := n.Detach(1); err != nil {
 			t.Error(err)
 		}
@@ -289,7 +290,7 @@ func TestFormatDeletesFiles(t *testing.T) {
 	if _, err := n.Attributes(vol + "new"); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
 		t.Errorf("Attributes after the format = %v, want ERROR_FILE_NOT_FOUND", err)
 	}
-	if keys := n.store.Keys("file/" + n.disks[0].ID); len(keys) > 1 {
+	if keys := n.Store.Keys("file/" + n.disks[0].ID); len(keys) > 1 {
 		t.Errorf("stored files %q, want only the root", keys)
 	}
 }
@@ -305,7 +306,7 @@ func TestFormatKnowsNewVolumes(t *testing.T) {
 		behavior.FormatAtOnce:  {},
 	} {
 		now := time.Unix(1e9, 0)
-		n := blank(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(delay), World: behavior.In("", behavior.Windows{FormatKnows: knows, Automount: nodespec.AutomountEnabled})}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
+		n := blank(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(delay), World: behavior.In("", behavior.Windows{FormatKnows: knows, Automount: nodespec.AutomountEnabled})}, nodespec.Disk{Size: gib}, kernel.Machine{Now: func() time.Time { return now }})
 		partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib))
 		names, err := n.VolumeNames()
 		if err != nil {

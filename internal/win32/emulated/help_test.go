@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -30,10 +31,10 @@ const (
 // its tables must be those of its images.
 func start(t testing.TB, cfg nodespec.Config) *Node {
 	t.Helper()
-	return startOn(t, cfg, Machine{})
+	return startOn(t, cfg, kernel.Machine{})
 }
 
-func startOn(t testing.TB, cfg nodespec.Config, m Machine) *Node {
+func startOn(t testing.TB, cfg nodespec.Config, m kernel.Machine) *Node {
 	t.Helper()
 	// Tests of this package that are not about these options neither wait nor look for a
 	// disk's number.
@@ -62,9 +63,9 @@ func startOn(t testing.TB, cfg nodespec.Config, m Machine) *Node {
 // volumes lie inside their disks, file trees are valid.
 func checkNode(t testing.TB, n *Node) {
 	t.Helper()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed || n.broken != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if n.Usable() != nil {
 		return
 	}
 	for _, d := range n.disks {

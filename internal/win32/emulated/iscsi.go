@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -94,9 +95,9 @@ func portalKey(p win32.ISCSIPortal) string { return fmt.Sprintf("%s %d", p.Addre
 // loadISCSI reads the stored state. LUNs that had not arrived arrive at once.
 func (n *Node) loadISCSI() error {
 	s := &n.iscsi
-	err := errors.Join(loadIn(n, s.targets, iscsiTargetPrefix), loadIn(n, s.registered, iscsiPortalPrefix),
-		loadIn(n, s.sessions, iscsiSessionPrefix), loadIn(n, s.persistent, iscsiPersistentPrefix))
-	if raw, ok := n.store.Get(iscsiSecretKey); ok {
+	err := errors.Join(kernel.LoadIn(n.Store, s.targets, iscsiTargetPrefix), kernel.LoadIn(n.Store, s.registered, iscsiPortalPrefix),
+		kernel.LoadIn(n.Store, s.sessions, iscsiSessionPrefix), kernel.LoadIn(n.Store, s.persistent, iscsiPersistentPrefix))
+	if raw, ok := n.Store.Get(iscsiSecretKey); ok {
 		if bad := json.Unmarshal(raw, &s.secret); bad != nil {
 			return fmt.Errorf("%s: %w", iscsiSecretKey, bad)
 		}
@@ -106,7 +107,7 @@ func (n *Node) loadISCSI() error {
 		n.scheduleDisks(session, 0)
 	}
 	s.loggedIn = true
-	for _, p := range n.cfg.ISCSI.Portals {
+	for _, p := range n.Config.ISCSI.Portals {
 		s.extra = append(s.extra, portalOf(p))
 	}
 	return err

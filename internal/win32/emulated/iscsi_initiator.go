@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -19,13 +20,13 @@ const iscsiInitiator = `Root\ISCSIPRT\0000_0`
 // initiator is do for a call of the iSCSI initiator. Such a call may consist of
 // several transactions, and fails unless MSiSCSI runs.
 func (n *Node) initiator(call func() error) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed || n.broken != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if n.Usable() != nil {
 		return win32.ERROR_IO_DEVICE // Source: node, it cannot store its state
 	}
 	n.applyISCSIEvents()
-	if !n.iscsiRuns() {
+	if !n.ISCSIRuns() {
 		// Source: program, HPE common-host-libs; the text of the code in iscsierr.h.
 		return win32.ISDSC_SERVICE_NOT_RUNNING
 	}
@@ -55,8 +56,8 @@ func (n *Node) discover(p win32.ISCSIPortal) error {
 	for _, t := range targets {
 		r.Known = append(r.Known, t.IQN)
 	}
-	return n.transact(func(t *tx) error {
-		putIn(t, n.iscsi.registered, iscsiPortalPrefix, portalKey(p), r)
+	return n.Transact(func(t *kernel.Tx) error {
+		kernel.PutIn(t, n.iscsi.registered, iscsiPortalPrefix, portalKey(p), r)
 		return nil
 	})
 }
@@ -112,8 +113,8 @@ func (n *Node) RemoveIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error 
 		if _, ok := n.iscsi.registered[portalKey(p.ISCSIPortal)]; !ok || p.Initiator != "" && p.Initiator != iscsiInitiator {
 			return win32.ISDSC_PORTAL_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
-		return n.transact(func(t *tx) error {
-			deleteFrom(t, n.iscsi.registered, iscsiPortalPrefix, portalKey(p.ISCSIPortal))
+		return n.Transact(func(t *kernel.Tx) error {
+			kernel.DeleteFrom(t, n.iscsi.registered, iscsiPortalPrefix, portalKey(p.ISCSIPortal))
 			return nil
 		})
 	})
@@ -162,7 +163,7 @@ func (n *Node) IScsiTargetDiscovery(target string) (texts []string, err error) {
 			return win32.ISDSC_TARGET_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
 		for _, r := range portals {
-			if n.win.ISCSIDiscovery == behavior.ISCSIDiscoveryOther {
+			if n.Windows.ISCSIDiscovery == behavior.ISCSIDiscoveryOther {
 				texts = append(texts, "iSCSI portal") // without its address
 				continue
 			}
@@ -275,7 +276,7 @@ func (n *Node) LogoutIScsiTarget(session win32.ISCSISessionID) error {
 			return win32.ISDSC_DEVICE_BUSY_ON_SESSION
 		}
 		for _, c := range target.luns() {
-			if d := n.byDiskID(c.ID); d != nil && n.inUse(d) {
+			if d := n.byDiskID(c.ID); d != nil && n.InUse(d, nil) {
 				// Source: program, HPE common-host-libs; the text of the code in iscsierr.h.
 				return win32.ISDSC_DEVICE_BUSY_ON_SESSION
 			}
@@ -349,8 +350,8 @@ func (n *Node) RemoveIScsiPersistentTarget(l win32.ISCSIPersistentLogin) error {
 		if have, ok := n.iscsi.persistent[key]; !ok || have.Portal != l.Portal || have.Initiator != l.Initiator {
 			return win32.ISDSC_TARGET_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
-		return n.transact(func(t *tx) error {
-			deleteFrom(t, n.iscsi.persistent, iscsiPersistentPrefix, key)
+		return n.Transact(func(t *kernel.Tx) error {
+			kernel.DeleteFrom(t, n.iscsi.persistent, iscsiPersistentPrefix, key)
 			return nil
 		})
 	})
@@ -373,7 +374,7 @@ func (n *Node) SetIScsiInitiatorCHAPSharedSecret(secret win32.Secret) error {
 				return err
 			}
 		}
-		return n.transact(func(t *tx) error {
+		return n.Transact(func(t *kernel.Tx) error {
 			n.putSecret(t, iscsiSecret{n.iscsi.secret.Salt, hash})
 			return nil
 		})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // sessionsOf returns the sessions of a target, oldest first.
@@ -32,31 +33,22 @@ func (n *Node) byDiskID(id string) *disk {
 // apart.
 func (n *Node) scheduleDisks(s iscsiSession, step time.Duration) {
 	for i, c := range n.iscsi.targets[foldIQN(s.IQN)].luns() {
-		n.iscsi.arrivals = append(n.iscsi.arrivals, lunArrival{s.ID, n.now().Add(time.Duration(i+1) * step), c})
+		n.iscsi.arrivals = append(n.iscsi.arrivals, lunArrival{s.ID, n.Now().Add(time.Duration(i+1) * step), c})
 	}
-}
-
-// iscsiServiceKey is serviceKey(iscsiService). It is a constant because every
-// call uses it.
-const iscsiServiceKey = "service/msiscsi"
-
-func (n *Node) iscsiRuns() bool {
-	s := n.services[iscsiServiceKey]
-	return s != nil && s.status(n.now()).State == win32.SERVICE_RUNNING
 }
 
 // applyISCSIEvents applies what is due: persistent logins, once MSiSCSI runs, and
 // arriving disks. It runs before every call, outside of the call's transaction.
 func (n *Node) applyISCSIEvents() {
 	s := &n.iscsi
-	if !n.iscsiRuns() {
+	if !n.ISCSIRuns() {
 		s.loggedIn = false
 	} else if !s.loggedIn {
 		s.loggedIn = true
 		for _, p := range byKey(s.persistent) {
 			if target, ok := s.targets[foldIQN(p.TargetName)]; ok && !target.Refuses && !target.Unreachable && len(n.sessionsOf(p.TargetName)) == 0 {
 				if _, err := n.beginSession(target, p.Portal); err != nil {
-					n.log.Error("Failed to make a persistent iSCSI login", "target", p.TargetName, "err", err)
+					n.Log.Error("Failed to make a persistent iSCSI login", "target", p.TargetName, "err", err)
 				}
 			}
 		}
@@ -64,7 +56,7 @@ func (n *Node) applyISCSIEvents() {
 	if len(s.arrivals) == 0 {
 		return
 	}
-	now := n.now()
+	now := n.Now()
 	var due []lunArrival
 	s.arrivals = slices.DeleteFunc(s.arrivals, func(a lunArrival) bool {
 		if a.at.After(now) {
@@ -78,7 +70,7 @@ func (n *Node) applyISCSIEvents() {
 			continue
 		}
 		if _, err := n.attach(a.disk, statusAttached); err != nil {
-			n.log.Error("Failed to attach the disk of an iSCSI target", "disk", a.disk.ID, "err", n.cause(err))
+			n.Log.Error("Failed to attach the disk of an iSCSI target", "disk", a.disk.ID, "err", n.Cause(err))
 		}
 	}
 }
@@ -86,8 +78,8 @@ func (n *Node) applyISCSIEvents() {
 // beginSession starts a session, whose disks will arrive.
 func (n *Node) beginSession(target iscsiTarget, p win32.ISCSIPortal) (iscsiSession, error) {
 	s := iscsiSession{ID: win32.ISCSISessionID{AdapterUnique: 0xFFFFB80A, AdapterSpecific: n.iscsi.last + 1}, IQN: target.IQN, Portal: p}
-	err := n.transact(func(t *tx) error {
-		putIn(t, n.iscsi.sessions, iscsiSessionPrefix, s.ID.String(), s)
+	err := n.Transact(func(t *kernel.Tx) error {
+		kernel.PutIn(t, n.iscsi.sessions, iscsiSessionPrefix, s.ID.String(), s)
 		return nil
 	})
 	if err != nil {
@@ -108,8 +100,8 @@ func (n *Node) endSession(target iscsiTarget, s iscsiSession) error {
 			}
 		}
 	}
-	return n.transact(func(t *tx) error {
-		deleteFrom(t, n.iscsi.sessions, iscsiSessionPrefix, s.ID.String())
+	return n.Transact(func(t *kernel.Tx) error {
+		kernel.DeleteFrom(t, n.iscsi.sessions, iscsiSessionPrefix, s.ID.String())
 		return nil
 	})
 }
@@ -135,20 +127,4 @@ func (n *Node) bootISCSI() error {
 	}
 	n.iscsi.loggedIn = false
 	return nil
-}
-
-// inUse reports whether a disk has open handles for data: of the disk, of a
-// volume on it, or of a file.
-func (n *Node) inUse(d *disk) bool {
-	for _, h := range n.handles {
-		if o, ok := h.object.(*deviceHandle); ok && o.device == device(d) && (o.read || o.write) {
-			return true
-		}
-		if o, ok := h.object.(volumeUser); ok {
-			if v := o.usedVolume(); v != nil && slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == d }) {
-				return true
-			}
-		}
-	}
-	return false
 }

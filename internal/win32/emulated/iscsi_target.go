@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -102,7 +103,7 @@ func (a *chapAccount) verify(secret *win32.Secret) bool {
 
 // makeISCSI creates the configured targets.
 func (n *Node) makeISCSI() error {
-	c := n.cfg.ISCSI
+	c := n.Config.ISCSI
 	if c.Targets == nil && c.Portals == nil {
 		c = defaultISCSI
 	}
@@ -127,7 +128,7 @@ func (n *Node) setTarget(c nodespec.ISCSITarget) error {
 	target.Portals, target.LUNs = slices.Clone(c.Portals), slices.Clone(c.LUNs)
 	if c.CHAP != nil {
 		a := &chapAccount{User: c.CHAP.User, Salt: make([]byte, 16)}
-		if _, err := io.ReadFull(n.rand, a.Salt); err != nil {
+		if _, err := io.ReadFull(n.Rand, a.Salt); err != nil {
 			return fmt.Errorf("random salt: %w", err)
 		}
 		var err error
@@ -141,11 +142,11 @@ func (n *Node) setTarget(c nodespec.ISCSITarget) error {
 		}
 		target.CHAP = a
 	}
-	return n.cause(n.transact(func(t *tx) error {
-		putIn(t, n.iscsi.targets, iscsiTargetPrefix, foldIQN(c.IQN), target)
+	return n.Cause(n.Transact(func(t *kernel.Tx) error {
+		kernel.PutIn(t, n.iscsi.targets, iscsiTargetPrefix, foldIQN(c.IQN), target)
 		if c.Persistent {
 			p := portalOf(c.Portals[0])
-			putIn(t, n.iscsi.persistent, iscsiPersistentPrefix, foldIQN(c.IQN),
+			kernel.PutIn(t, n.iscsi.persistent, iscsiPersistentPrefix, foldIQN(c.IQN),
 				win32.ISCSIPersistentLogin{TargetName: c.IQN, Initiator: iscsiInitiator, InitiatorPort: 0xFFFFFFFF, Portal: p})
 		}
 		return nil
@@ -157,27 +158,27 @@ func (n *Node) hashMutual(secret string) ([]byte, error) {
 	s := n.iscsi.secret
 	if s.Salt == nil {
 		s.Salt = make([]byte, 16)
-		if _, err := io.ReadFull(n.rand, s.Salt); err != nil {
+		if _, err := io.ReadFull(n.Rand, s.Salt); err != nil {
 			return nil, fmt.Errorf("random salt: %w", err)
 		}
-		if err := n.transact(func(t *tx) error { n.putSecret(t, s); return nil }); err != nil {
+		if err := n.Transact(func(t *kernel.Tx) error { n.putSecret(t, s); return nil }); err != nil {
 			return nil, err
 		}
 	}
 	return hashPassword(secret, s.Salt)
 }
 
-func (n *Node) putSecret(t *tx, s iscsiSecret) {
+func (n *Node) putSecret(t *kernel.Tx, s iscsiSecret) {
 	t.Put(iscsiSecretKey, s)
-	t.onCommit(func() { n.iscsi.secret = s })
+	t.OnCommit(func() { n.iscsi.secret = s })
 }
 
 // SetISCSITarget creates a target, or replaces the one with its IQN. Existing
 // sessions and disks do not change.
 func (n *Node) SetISCSITarget(c nodespec.ISCSITarget) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return err
 	}
 	if err := validateISCSITarget(c); err != nil {
@@ -190,9 +191,9 @@ func (n *Node) SetISCSITarget(c nodespec.ISCSITarget) error {
 // disks, except of those that programs have open or that other targets have, too. The
 // initiator's knowledge of it stays until its portals are refreshed.
 func (n *Node) RemoveISCSITarget(iqn string) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return err
 	}
 	target, ok := n.iscsi.targets[foldIQN(iqn)]
@@ -202,19 +203,19 @@ func (n *Node) RemoveISCSITarget(iqn string) error {
 	open := map[string]bool{}
 	for _, c := range target.luns() {
 		d := n.byDiskID(c.ID)
-		open[c.ID] = d != nil && n.inUse(d)
+		open[c.ID] = d != nil && n.InUse(d, nil)
 	}
 	for _, s := range n.sessionsOf(iqn) {
 		if err := n.endSession(target, s); err != nil {
 			return err
 		}
 	}
-	err := n.transact(func(t *tx) error {
-		deleteFrom(t, n.iscsi.targets, iscsiTargetPrefix, foldIQN(iqn))
+	err := n.Transact(func(t *kernel.Tx) error {
+		kernel.DeleteFrom(t, n.iscsi.targets, iscsiTargetPrefix, foldIQN(iqn))
 		return nil
 	})
 	if err != nil {
-		return n.cause(err)
+		return n.Cause(err)
 	}
 	for _, other := range n.iscsi.targets {
 		for _, c := range other.luns() {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -17,7 +19,7 @@ var testPortal = win32.ISCSIPortal{Address: "10.0.0.1", Socket: 3260}
 
 func iscsiConfig(targets ...nodespec.ISCSITarget) nodespec.Config {
 	return nodespec.Config{
-		Services: []nodespec.Service{{Name: iscsiService, State: "running"}},
+		Services: []nodespec.Service{{Name: services.ISCSI, State: "running"}},
 		World:    behavior.In("", behavior.Windows{NewDisks: behavior.NewDisksFree, ISCSIDiscovery: behavior.ISCSIDiscoverySendTargets}),
 		ISCSI:    nodespec.ISCSI{Portals: []nodespec.ISCSIPortal{{Address: "10.0.0.1"}}, Targets: targets},
 	}
@@ -90,7 +92,7 @@ func TestInitiatorRefusals(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, c.err, c.want)
 		}
 	}
-	if _, err := n.ControlService(iscsiService, win32.SERVICE_CONTROL_STOP); err != nil {
+	if _, err := n.ControlService(services.ISCSI, win32.SERVICE_CONTROL_STOP); err != nil {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{
@@ -136,7 +138,7 @@ func TestLogoutRefusedWhileDiskOpen(t *testing.T) {
 func TestLUNsKeepContent(t *testing.T) {
 	cfg := iscsiConfig(lunTarget(testIQN, 1))
 	cfg.StateDir = t.TempDir()
-	n, err := Open(cfg, Machine{})
+	n, err := Open(cfg, kernel.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,12 +197,12 @@ func TestInvalidTargetConfigs(t *testing.T) {
 		"a disk with a number":        {IQN: testIQN, Portals: []nodespec.ISCSIPortal{{Address: "a"}}, LUNs: []nodespec.LUN{{Disk: nodespec.Disk{Number: &number}}}},
 		"a disk that cannot be":       {IQN: testIQN, Portals: []nodespec.ISCSIPortal{{Address: "a"}}, LUNs: []nodespec.LUN{{Disk: nodespec.Disk{Size: 1}}}},
 	} {
-		if n, err := Open(iscsiConfig(c), Machine{}); err == nil {
+		if n, err := Open(iscsiConfig(c), kernel.Machine{}); err == nil {
 			t.Errorf("%s: opened", name)
 			n.Close()
 		}
 	}
-	if n, err := Open(iscsiConfig(lunTarget(testIQN, 0), lunTarget(testIQN, 0)), Machine{}); err == nil {
+	if n, err := Open(iscsiConfig(lunTarget(testIQN, 0), lunTarget(testIQN, 0)), kernel.Machine{}); err == nil {
 		t.Error("the same target twice: opened")
 		n.Close()
 	}
@@ -222,7 +224,7 @@ func TestTargetDiscovery(t *testing.T) {
 	if want := []string{`SendTargets:*10.0.0.1 0003260 Root\ISCSIPRT\0000_0`, `SendTargets:*fd00::1 0003261 Root\ISCSIPRT\0000_0`}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("mechanisms = %q, %v, want %q", got, err, want)
 	}
-	n.win.ISCSIDiscovery = behavior.ISCSIDiscoveryOther
+	n.Windows.ISCSIDiscovery = behavior.ISCSIDiscoveryOther
 	if got, err := n.IScsiTargetDiscovery(other.IQN); err != nil || len(got) != 2 || strings.Contains(strings.Join(got, ""), "10.0.0.1") {
 		t.Errorf("other mechanisms = %q, %v, want two without addresses", got, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 )
 
@@ -17,15 +18,15 @@ import (
 func (n *Node) load(pending []journal.ImageWrite) error {
 	var attached []diskState
 	known := map[string]bool{}
-	for _, k := range n.store.Keys("disk/") {
+	for _, k := range n.Store.Keys("disk/") {
 		var s diskState
-		if err := n.store.Read(k, &s); err != nil {
+		if err := n.Store.Read(k, &s); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 		if diskKey(s.ID) != k || s.Sector != 512 && s.Sector != 4096 || s.Size > maxDisk || s.SeenSize > s.Size || s.TableSize > s.SeenSize || s.TableSize < minDisk {
 			return fmt.Errorf("%s: not a disk: %+v", k, s)
 		}
-		if err := n.checkImage(s.ID, s.Size); err != nil {
+		if err := n.CheckImage(s.ID, s.Size); err != nil {
 			return err
 		}
 		known[s.ID] = true
@@ -33,25 +34,25 @@ func (n *Node) load(pending []journal.ImageWrite) error {
 			attached = append(attached, s)
 		}
 	}
-	if err := n.removeImages(func(id string) bool { return known[id] }); err != nil {
+	if err := n.RemoveImages(func(id string) bool { return known[id] }); err != nil {
 		return err
 	}
-	if err := errors.Join(n.loadVolumes(), n.loadMounts(), n.loadTrees(), n.loadServices(), n.loadISCSI(), n.loadSMB()); err != nil {
+	if err := errors.Join(n.loadVolumes(), n.loadMounts(), n.loadTrees(), n.Services.Load(), n.loadISCSI(), n.loadSMB()); err != nil {
 		return err
 	}
 	slices.SortFunc(attached, func(a, b diskState) int { return cmp.Compare(a.Number, b.Number) })
 	for _, s := range attached {
-		if _, err := n.openImage(s.ID, s.Size); err != nil {
+		if _, err := n.OpenImage(s.ID, s.Size); err != nil {
 			return err
 		}
 	}
 	for _, w := range pending {
-		if err := n.applyWrite(w); err != nil {
+		if err := n.ApplyWrite(w); err != nil {
 			return err
 		}
 	}
 	for _, s := range attached {
-		d := &disk{diskState: s, n: n, image: n.images[s.ID]}
+		d := &disk{diskState: s, n: n, image: n.Image(s.ID)}
 		if s.State == statusWaiting {
 			var err error
 			if d.table, err = ptable.Read(d.image, s.geometry()); err != nil {
@@ -60,21 +61,21 @@ func (n *Node) load(pending []journal.ImageWrite) error {
 			n.waiting = append(n.waiting, d)
 			continue
 		}
-		see := func(t *tx) error { return n.arrive(t, d, s) }
+		see := func(t *kernel.Tx) error { return n.arrive(t, d, s) }
 		if s.State == statusArriving {
-			see = func(t *tx) error { return n.see(t, d) }
+			see = func(t *kernel.Tx) error { return n.see(t, d) }
 		}
-		if err := n.transact(see); err != nil {
-			return n.cause(err)
+		if err := n.Transact(see); err != nil {
+			return n.Cause(err)
 		}
 	}
-	if err := n.transact(n.finishDeletions); err != nil {
-		return n.cause(err)
+	if err := n.Transact(n.finishDeletions); err != nil {
+		return n.Cause(err)
 	}
 	if err := n.loadFormats(); err != nil {
 		return err
 	}
-	if _, interrupted := n.store.Get(rebootKey); interrupted {
+	if _, interrupted := n.Store.Get(rebootKey); interrupted {
 		if err := n.reboot(); err != nil {
 			return err
 		}
@@ -87,14 +88,14 @@ func (n *Node) load(pending []journal.ImageWrite) error {
 // starts. WMI knows them too.
 func (n *Node) settle() {
 	for _, v := range n.volumes {
-		v.arrives, v.cached = n.now(), n.now()
+		v.arrives, v.cached = n.Now(), n.Now()
 	}
 }
 
 // loadTrees loads the file trees from their records.
 func (n *Node) loadTrees() error {
 	records := map[string]map[string][]byte{}
-	for _, k := range n.store.Keys("file/") {
+	for _, k := range n.Store.Keys("file/") {
 		fsid, key, ok := strings.Cut(strings.TrimPrefix(k, "file/"), "/")
 		if !ok {
 			return fmt.Errorf("%s: not the key of a file", k)
@@ -102,7 +103,7 @@ func (n *Node) loadTrees() error {
 		if records[fsid] == nil {
 			records[fsid] = map[string][]byte{}
 		}
-		records[fsid][key], _ = n.store.Get(k)
+		records[fsid][key], _ = n.Store.Get(k)
 	}
 	for fsid, r := range records {
 		tree, err := filetree.Load(r)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -30,17 +31,17 @@ func letterKey(letter byte) string { return "letter/" + string(letter) }
 
 // loadMounts reads drive letters and mount points.
 func (n *Node) loadMounts() error {
-	for _, k := range n.store.Keys("letter/") {
+	for _, k := range n.Store.Keys("letter/") {
 		var guid guidText
 		letter := strings.TrimPrefix(k, "letter/")
-		if err := n.store.Read(k, &guid); err != nil || len(letter) != 1 || letter[0] < 'A' || letter[0] > 'Z' {
+		if err := n.Store.Read(k, &guid); err != nil || len(letter) != 1 || letter[0] < 'A' || letter[0] > 'Z' {
 			return fmt.Errorf("%s: not a drive letter: %w", k, err)
 		}
 		n.letters[letter[0]] = win32.GUID(guid)
 	}
-	for _, k := range n.store.Keys("mount/") {
+	for _, k := range n.Store.Keys("mount/") {
 		var m mountRecord
-		if err := n.store.Read(k, &m); err != nil {
+		if err := n.Store.Read(k, &m); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 		n.mounts[k] = m
@@ -48,18 +49,18 @@ func (n *Node) loadMounts() error {
 	return nil
 }
 
-func (n *Node) setLetter(t *tx, letter byte, guid win32.GUID) {
+func (n *Node) setLetter(t *kernel.Tx, letter byte, guid win32.GUID) {
 	t.Put(letterKey(letter), guidText(guid))
-	t.onCommit(func() { n.letters[letter] = guid })
+	t.OnCommit(func() { n.letters[letter] = guid })
 }
 
-func (n *Node) removeLetter(t *tx, letter byte) {
+func (n *Node) removeLetter(t *kernel.Tx, letter byte) {
 	t.Delete(letterKey(letter))
-	t.onCommit(func() { delete(n.letters, letter) })
+	t.OnCommit(func() { delete(n.letters, letter) })
 }
 
 // forgetLetters releases the letters of a volume that no longer exists.
-func (n *Node) forgetLetters(t *tx, guid win32.GUID) {
+func (n *Node) forgetLetters(t *kernel.Tx, guid win32.GUID) {
 	for letter, g := range n.letters {
 		if g == guid {
 			n.removeLetter(t, letter)
@@ -71,9 +72,9 @@ func (n *Node) forgetLetters(t *tx, guid win32.GUID) {
 // partition asks for none (GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER), is hidden,
 // or is not a data partition. taken are the letters that the transaction has
 // already assigned.
-func (n *Node) automount(t *tx, r volumeRecord, table win32.Layout, p win32.Partition, taken map[byte]bool) {
+func (n *Node) automount(t *kernel.Tx, r volumeRecord, table win32.Layout, p win32.Partition, taken map[byte]bool) {
 	const hidden = 1 << 62 // GPT_BASIC_DATA_ATTRIBUTE_HIDDEN
-	if n.win.Automount == nodespec.AutomountDisabled {
+	if n.Windows.Automount == nodespec.AutomountDisabled {
 		return
 	}
 	if table.Style == win32.PARTITION_STYLE_GPT &&
@@ -90,7 +91,7 @@ func (n *Node) automount(t *tx, r volumeRecord, table win32.Layout, p win32.Part
 }
 
 // wantedLetter gives a new volume its configured letter.
-func (n *Node) wantedLetter(t *tx, r volumeRecord, letter string, taken map[byte]bool) error {
+func (n *Node) wantedLetter(t *kernel.Tx, r volumeRecord, letter string, taken map[byte]bool) error {
 	if len(letter) != 1 || !isLetter(letter[0]) {
 		return fmt.Errorf("drive letter %q, want A to Z", letter)
 	}
@@ -165,7 +166,7 @@ func driveOf(root string) (letter byte, ok bool) {
 // Source of ERROR_FILE_NOT_FOUND: inference, as VolumeNameForMountPoint of a drive letter that
 // is not used.
 func (n *Node) SetMountPoint(dir, vol string) error {
-	return n.do(func(t *tx) error {
+	return n.Do(func(t *kernel.Tx) error {
 		guid, ok := parseVolumeName(vol)
 		if !ok {
 			return win32.ERROR_INVALID_PARAMETER
@@ -195,7 +196,7 @@ func (n *Node) SetMountPoint(dir, vol string) error {
 		}
 		m := mountRecord{Host: p.vol.GUID, Path: p.entry.Path(), Volume: v.GUID}
 		t.Put(m.key(), m)
-		t.onCommit(func() { n.mounts[m.key()] = m })
+		t.OnCommit(func() { n.mounts[m.key()] = m })
 		return nil
 	})
 }
@@ -208,7 +209,7 @@ func (n *Node) SetMountPoint(dir, vol string) error {
 // Source of ERROR_FILE_NOT_FOUND: inference, as VolumeNameForMountPoint of a drive letter that
 // is not used.
 func (n *Node) DeleteMountPoint(dir string) error {
-	return n.do(func(t *tx) error {
+	return n.Do(func(t *kernel.Tx) error {
 		if letter, ok := driveOf(dir); ok {
 			if _, used := n.letters[letter]; !used {
 				return win32.ERROR_FILE_NOT_FOUND
@@ -225,7 +226,7 @@ func (n *Node) DeleteMountPoint(dir string) error {
 		}
 		key := mountRecord{Host: p.vol.GUID, Path: p.entry.Path()}.key()
 		t.Delete(key)
-		t.onCommit(func() { delete(n.mounts, key) })
+		t.OnCommit(func() { delete(n.mounts, key) })
 		return nil
 	})
 }
@@ -239,7 +240,7 @@ func (n *Node) DeleteMountPoint(dir string) error {
 // Source of ERROR_FILE_NOT_FOUND: Windows, kernel32/tests/volume.c of Wine, which runs on
 // Windows, of a drive letter; of a volume that is gone it is inference.
 func (n *Node) VolumeNameForMountPoint(root string) (vol string, err error) {
-	err = n.do(func(*tx) error {
+	err = n.Do(func(*kernel.Tx) error {
 		guid, named := parseVolumeName(root)
 		letter, drive := driveOf(root)
 		switch {
@@ -273,7 +274,7 @@ func (n *Node) VolumeNameForMountPoint(root string) (vol string, err error) {
 // Source of ERROR_INVALID_NAME, ERROR_FILE_NOT_FOUND: Windows, kernel32/tests/volume.c of Wine,
 // which runs on Windows.
 func (n *Node) VolumePathNames(vol string) (names []string, err error) {
-	err = n.do(func(*tx) error {
+	err = n.Do(func(*kernel.Tx) error {
 		guid, ok := parseVolumeName(vol)
 		if !ok {
 			return win32.ERROR_INVALID_NAME
@@ -291,7 +292,7 @@ func (n *Node) VolumePathNames(vol string) (names []string, err error) {
 //
 // Source: document, GetVolumePathNameW.
 func (n *Node) VolumePathName(p string) (root string, err error) {
-	err = n.do(func(*tx) error {
+	err = n.Do(func(*kernel.Tx) error {
 		root, err = n.volumePathName(p)
 		return err
 	})

@@ -4,13 +4,14 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // mountManager is the object of a handle of the mount manager's device.
 type mountManager struct{ n *Node }
 
-// control answers the one question to the mount manager for which there is no function.
-func (m mountManager) control(_ *tx, code uint32, in, out []byte) (int, error) {
+// Control answers the one question to the mount manager for which there is no function.
+func (m mountManager) Control(_ *kernel.Tx, code uint32, in, out []byte) (int, error) {
 	switch code {
 	// Source: document, IOCTL_MOUNTMGR_QUERY_POINTS.
 	case win32.IOCTL_MOUNTMGR_QUERY_POINTS:
@@ -64,11 +65,11 @@ func (n *Node) mountPoints(query win32.MountPoint) []win32.MountPoint {
 	return found
 }
 
-func (m mountManager) readAt(*tx, []byte, int64) (int, error)  { return 0, m.flush(nil) }
-func (m mountManager) writeAt(*tx, []byte, int64) (int, error) { return 0, m.flush(nil) }
-func (mountManager) close(*tx) error                           { return nil }
+func (m mountManager) ReadAt(*kernel.Tx, []byte, int64) (int, error)  { return 0, m.Flush(nil) }
+func (m mountManager) WriteAt(*kernel.Tx, []byte, int64) (int, error) { return 0, m.Flush(nil) }
+func (mountManager) Close(*kernel.Tx) error                           { return nil }
 
-func (mountManager) flush(*tx) error {
+func (mountManager) Flush(*kernel.Tx) error {
 	return win32.ERROR_INVALID_FUNCTION // Source: node, CSI Proxy does not read, write or flush the mount manager
 }
 

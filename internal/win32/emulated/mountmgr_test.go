@@ -138,7 +138,7 @@ func TestBuses(t *testing.T) {
 func TestHugeWrite(t *testing.T) {
 	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	h := drive(t, n, readWrite)
-	if _, err := n.WriteAt(h, make([]byte, maxTransfer+512), 0); !errors.Is(err, win32.ERROR_NO_SYSTEM_RESOURCES) {
+	if _, err := n.WriteAt(h, make([]byte, 256<<20+512), 0); !errors.Is(err, win32.ERROR_NO_SYSTEM_RESOURCES) {
 		t.Errorf("WriteAt = %v, want ERROR_NO_SYSTEM_RESOURCES", err)
 	}
 }

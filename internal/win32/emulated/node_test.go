@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -19,7 +20,7 @@ func TestConcurrentCalls(t *testing.T) {
 	dir := t.TempDir()
 	n := start(t, nodespec.Config{StateDir: dir, FormatDuration: nodespec.Duration(100 * time.Microsecond), Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}},
 		Directories: []string{`C:\mnt\0`, `C:\mnt\1`, `C:\mnt\2`, `C:\mnt\3`}})
-	n.store.CompactAt = 256 * kib
+	n.Store.CompactAt = 256 * kib
 	// The errors of a call whose disk or volume is removed during the call.
 	expected := func(err error) bool {
 		return err == nil || win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_DEVICE_NOT_CONNECTED,
@@ -92,8 +93,8 @@ func TestConcurrentCalls(t *testing.T) {
 
 // systemVolume returns C:.
 func (n *Node) systemVolume() win32.GUID {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
 	return n.letters['C']
 }
 
@@ -115,7 +116,7 @@ func TestOpenRefusals(t *testing.T) {
 		"directory without a name": {Directories: []string{`C:\a\b|c`}},
 		"state directory":          {StateDir: "/dev/null/x"},
 	} {
-		n, err := Open(c, Machine{})
+		n, err := Open(c, kernel.Machine{})
 		if err == nil {
 			t.Errorf("%s: Open succeeded", name)
 			n.Close()

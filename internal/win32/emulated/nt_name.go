@@ -6,6 +6,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // maxPath is the number of UTF-16 units that fit into a UNICODE_STRING, whose
@@ -174,7 +175,7 @@ func (n *Node) found(v *volume, rest string) (*volume, string, bool) {
 	if v == nil {
 		return nil, "", false
 	}
-	v.detect(&n.tx)
+	v.detect(&n.Tx)
 	if v.formatting != nil {
 		v.forget()
 	}
@@ -209,7 +210,7 @@ func (n *Node) volumeByPlace(place string) *volume {
 
 // deviceForNT returns the disk or volume of an NT name, or nil if it is the name of
 // something else.
-func (n *Node) deviceForNT(name string) device {
+func (n *Node) deviceForNT(name string) kernel.Device {
 	short, ok := cutPrefixFold(name, `\??\`)
 	if !ok {
 		return nil

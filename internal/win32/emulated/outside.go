@@ -1,81 +1,16 @@
 package emulated
 
 import (
-	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // This is for programs outside of the node that see its files in another way, such as
 // those under Wine, which see directories of Linux.
-
-// watch is what [Node.Watch] set.
-type watch struct {
-	before, after func()
-	signal        chan struct{} // a change outside of a Win32 call
-}
-
-// Watch calls before ahead of each Win32 call, and after when the state of the node has
-// changed: before the Win32 call that changed it returns, or soon after another change.
-// Both may call the methods of this file, and no others. There is one watcher at a time.
-func (n *Node) Watch(before, after func()) (stop func(), err error) {
-	w := &watch{before, after, make(chan struct{}, 1)}
-	if !n.watch.CompareAndSwap(nil, w) {
-		return nil, fmt.Errorf("watch: the files of this node are watched already")
-	}
-	done := make(chan struct{})
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			select {
-			case <-w.signal:
-				after()
-			case <-done:
-				return
-			}
-		}
-	})
-	return sync.OnceFunc(func() {
-		n.watch.CompareAndSwap(w, nil)
-		close(done)
-		running.Wait()
-	}), nil
-}
-
-// changed is called when the stored state has changed, with the node's lock.
-func (n *Node) changed() {
-	n.changes.Add(1)
-	if w := n.watch.Load(); w != nil {
-		select {
-		case w.signal <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// changedByTime is called when the time has come for something that was stored earlier.
-func (n *Node) changedByTime() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.changed()
-}
-
-// outside runs a change that comes from outside of the node.
-func (n *Node) outside(what, path string, change func(t *tx) error) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
-		return err
-	}
-	if err := n.transact(change); err != nil {
-		return fmt.Errorf("%s %q: %w", what, path, n.cause(err))
-	}
-	return nil
-}
 
 // place finds a path, without following a link at its end.
 func (n *Node) place(path string) (place, error) {
@@ -85,9 +20,9 @@ func (n *Node) place(path string) (place, error) {
 // Files returns a directory and all files and directories below it, each after its parent.
 // It does not follow links. A missing directory is no error.
 func (n *Node) Files(dir string) ([]nodespec.File, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return nil, err
 	}
 	p, err := n.place(dir)
@@ -134,7 +69,7 @@ func (n *Node) linkTo(e *filetree.Entry, path string) *nodespec.Link {
 // PutFile makes a file or directory in a directory that exists, and sets the size of a
 // file.
 func (n *Node) PutFile(path string, dir bool, size int64) error {
-	return n.outside("put", path, func(t *tx) error {
+	return n.Outside("put", path, func(t *kernel.Tx) error {
 		p, err := n.place(path)
 		if err != nil {
 			return err
@@ -144,7 +79,7 @@ func (n *Node) PutFile(path string, dir bool, size int64) error {
 			if dir {
 				attributes = win32.FILE_ATTRIBUTE_DIRECTORY
 			}
-			if p.entry, err = p.vol.tree.Create(t.files(p.vol), p.dir, p.name, attributes); err != nil {
+			if p.entry, err = p.vol.tree.Create(p.vol.files(t), p.dir, p.name, attributes); err != nil {
 				return err
 			}
 		}
@@ -154,14 +89,14 @@ func (n *Node) PutFile(path string, dir bool, size int64) error {
 		case dir || p.entry.Size() == size:
 			return nil
 		}
-		return p.vol.tree.SetSize(t.files(p.vol), p.entry, size)
+		return p.vol.tree.SetSize(p.vol.files(t), p.entry, size)
 	})
 }
 
 // SetRights makes the access control list of a file or directory grant these access rights
 // to the account of the services, and nothing else.
 func (n *Node) SetRights(path string, rights uint32) error {
-	return n.outside("set rights", path, func(t *tx) error {
+	return n.Outside("set rights", path, func(t *kernel.Tx) error {
 		p, err := n.place(path)
 		if err == nil {
 			err = p.exists()
@@ -169,7 +104,7 @@ func (n *Node) SetRights(path string, rights uint32) error {
 		if err != nil {
 			return err
 		}
-		p.vol.tree.SetRights(t.files(p.vol), p.entry, rights)
+		p.vol.tree.SetRights(p.vol.files(t), p.entry, rights)
 		return nil
 	})
 }
@@ -177,7 +112,7 @@ func (n *Node) SetRights(path string, rights uint32) error {
 // SetShortName gives a file or directory a short name (8.3), as Windows does for a long one,
 // and as an account with SeRestorePrivilege can ([MS-FSCC], FileShortNameInformation).
 func (n *Node) SetShortName(path, name string) error {
-	return n.outside("set short name", path, func(t *tx) error {
+	return n.Outside("set short name", path, func(t *kernel.Tx) error {
 		p, err := n.place(path)
 		if err == nil {
 			err = p.exists()
@@ -185,13 +120,13 @@ func (n *Node) SetShortName(path, name string) error {
 		if err != nil {
 			return err
 		}
-		return p.vol.tree.SetShortName(t.files(p.vol), p.entry, name)
+		return p.vol.tree.SetShortName(p.vol.files(t), p.entry, name)
 	})
 }
 
 // RenameFile gives a file, directory or link another path.
 func (n *Node) RenameFile(from, to string) error {
-	return n.outside("rename", from, func(t *tx) error {
+	return n.Outside("rename", from, func(t *kernel.Tx) error {
 		p, err := n.place(from)
 		if err == nil {
 			err = p.exists()
@@ -210,15 +145,15 @@ func (n *Node) RenameFile(from, to string) error {
 		if err != nil {
 			return err
 		}
-		defer p.vol.tree.Close(t.files(p.vol), open)
-		return p.vol.tree.Rename(t.files(p.vol), open, target.dir, target.name, true)
+		defer p.vol.tree.Close(p.vol.files(t), open)
+		return p.vol.tree.Rename(p.vol.files(t), open, target.dir, target.name, true)
 	})
 }
 
 // RemoveFile removes a file, a link or an empty directory. One that is missing is no
 // error.
 func (n *Node) RemoveFile(path string) error {
-	return n.outside("remove", path, func(t *tx) error {
+	return n.Outside("remove", path, func(t *kernel.Tx) error {
 		p, err := n.place(path)
 		if err != nil || p.entry == nil {
 			return nil
@@ -228,7 +163,7 @@ func (n *Node) RemoveFile(path string) error {
 			return err
 		}
 		err = p.vol.tree.SetDisposition(open, win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS|win32.FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE)
-		p.vol.tree.Close(t.files(p.vol), open)
+		p.vol.tree.Close(p.vol.files(t), open)
 		return err
 	})
 }

@@ -1,6 +1,7 @@
 package emulated
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -21,7 +23,7 @@ import (
 func deaths(t *testing.T, n *Node, cfg nodespec.Config) map[string]*Node {
 	t.Helper()
 	cfg.StateDir = cloneDir(t, cfg.StateDir)
-	reopened, err := Open(cfg, Machine{})
+	reopened, err := Open(cfg, kernel.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +79,7 @@ func TestDeletionAfterProcessEnd(t *testing.T) {
 				t.Errorf("%s: %q exists: %t, %v, want %t", death, name, there, err, want)
 			}
 		}
-		if left := n.store.Keys("closing/"); len(left) > 0 {
+		if left := n.Store.Keys("closing/"); len(left) > 0 {
 			t.Errorf("%s: marks for deletion left: %q", death, left)
 		}
 	}
@@ -115,7 +117,7 @@ func killedWhileFormatting(t *testing.T, order string) {
 		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}}}
 	var n *Node
 	var killed string
-	n = startOn(t, cfg, Machine{Sleep: func(time.Duration) { killed = cloneDir(t, cfg.StateDir) }})
+	n = startOn(t, cfg, kernel.Machine{Sleep: func(time.Duration) { killed = cloneDir(t, cfg.StateDir) }})
 	vol := one(t, n, 1)
 	direct := quick
 	direct.Direct = true
@@ -142,7 +144,7 @@ func killedWhileFormatting(t *testing.T, order string) {
 		if _, err := v.ReadAt(b, at); err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
-		left[i] = !allZero(b)
+		left[i] = bytes.Count(b, []byte{0}) < len(b)
 	}
 	places := map[string][3]bool{behavior.FormatBootFirst: {true}, behavior.FormatHalf: {1: true}, behavior.FormatBackupFirst: {2: true}, behavior.FormatBootLast: {2: true}}[order]
 	if left != places {
@@ -178,7 +180,7 @@ func TestFormatIsCutOff(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			n = startOn(t, cfg, Machine{Sleep: func(time.Duration) {
+			n = startOn(t, cfg, kernel.Machine{Sleep: func(time.Duration) {
 				do := meanwhile
 				meanwhile = func() {}
 				do()
@@ -199,7 +201,7 @@ func TestFormatThroughWMIOutlivesTheProcess(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	cfg := nodespec.Config{StateDir: t.TempDir(), FormatDuration: nodespec.Duration(time.Minute),
 		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}}}}
-	machine := Machine{Now: func() time.Time { return now }}
+	machine := kernel.Machine{Now: func() time.Time { return now }}
 	var n *Node
 	begun, end := make(chan bool), make(chan bool)
 	slow := machine
@@ -221,7 +223,7 @@ func TestFormatThroughWMIOutlivesTheProcess(t *testing.T) {
 		if info, err := n.VolumeInformation(vol); err != nil || info.FileSystem != "NTFS" {
 			t.Errorf("%s: after the format: %+v, %v", name, info, err)
 		}
-		if left := n.store.Keys("format/"); len(left) > 0 {
+		if left := n.Store.Keys("format/"); len(left) > 0 {
 			t.Errorf("%s: left %q", name, left)
 		}
 	}
@@ -236,7 +238,7 @@ func TestFormatEndsWithTheDisk(t *testing.T) {
 	cfg := nodespec.Config{StateDir: t.TempDir(), FormatDuration: nodespec.Duration(time.Hour),
 		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {ID: "d", Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}}}}
 	var n *Node
-	n = startOn(t, cfg, Machine{Sleep: func(time.Duration) {
+	n = startOn(t, cfg, kernel.Machine{Sleep: func(time.Duration) {
 		if err := n.Detach(1); err != nil {
 			t.Error(err)
 		}
@@ -244,7 +246,7 @@ func TestFormatEndsWithTheDisk(t *testing.T) {
 	if err := n.Format(one(t, n, 1), quick); !errors.Is(err, win32.ERROR_NO_SUCH_DEVICE) {
 		t.Errorf("format of a removed disk: %v", err)
 	}
-	n.sleep = time.Sleep
+	n.Sleep = time.Sleep
 	attach(t, n, nodespec.Disk{ID: "d"})
 	cfg.StateDir = cloneDir(t, cfg.StateDir)
 	for name, n := range map[string]*Node{"the same node": n, "opened again": start(t, cfg)} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -15,9 +16,9 @@ import (
 // iSCSI sessions have ended. nodespec.Windows.DiskNumbers says which numbers disks
 // get.
 func (n *Node) Reboot() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return err
 	}
 	return n.reboot()
@@ -33,51 +34,51 @@ type rebootRecord struct {
 
 func (n *Node) reboot() error {
 	var record rebootRecord
-	if _, interrupted := n.store.Get(rebootKey); interrupted {
-		if err := n.store.Read(rebootKey, &record); err != nil {
+	if _, interrupted := n.Store.Get(rebootKey); interrupted {
+		if err := n.Store.Read(rebootKey, &record); err != nil {
 			return fmt.Errorf("reboot: %w", err)
 		}
 	}
-	if err := n.closeHandles(func(t *tx) {
+	if err := n.CloseAll(func(t *kernel.Tx) {
 		t.Put(rebootKey, record)
-		t.deletePrefix("format/")
+		t.DeletePrefix("format/")
 		n.abort(t, func(*formatting) bool { return true })
 	}); err != nil {
-		return fmt.Errorf("reboot: %w", n.cause(err))
+		return fmt.Errorf("reboot: %w", n.Cause(err))
 	}
-	err := n.transact(func(t *tx) error {
+	err := n.Transact(func(t *kernel.Tx) error {
 		for _, v := range n.volumes {
 			v.grow(t)
 		}
-		n.bootServices(t)
+		n.Services.Boot(t)
 		n.bootSMB(t)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("reboot: %w", n.cause(err))
+		return fmt.Errorf("reboot: %w", n.Cause(err))
 	}
 	if err := n.bootISCSI(); err != nil {
-		return fmt.Errorf("reboot: %w", n.cause(err))
+		return fmt.Errorf("reboot: %w", n.Cause(err))
 	}
 	if !record.Numbered {
-		err := n.transact(func(t *tx) error {
+		err := n.Transact(func(t *kernel.Tx) error {
 			n.renumber(t)
 			t.Put(rebootKey, rebootRecord{Numbered: true})
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("reboot: %w", n.cause(err))
+			return fmt.Errorf("reboot: %w", n.Cause(err))
 		}
 	}
 	for _, list := range [][]*disk{slices.Clone(n.disks), slices.Clone(n.waiting)} {
 		for _, d := range list {
-			err := n.transact(func(t *tx) error {
+			err := n.Transact(func(t *kernel.Tx) error {
 				waiting := d.State != statusAttached
 				state := d.diskState
 				state.State = statusAttached
 				remembered, _, err := n.remembered(&state)
 				if err != nil {
-					return n.breakDown("read the state of a slot", err)
+					return n.BreakDown("read the state of a slot", err)
 				}
 				state.Attributes, state.Collision = remembered, false
 				state.SeenSize, state.TableSize = state.Size, state.Size
@@ -87,7 +88,7 @@ func (n *Node) reboot() error {
 				}
 				table, err := ptable.Read(d.image, state.geometry())
 				if err != nil {
-					return n.breakDown("read a disk image", err)
+					return n.BreakDown("read a disk image", err)
 				}
 				if n.keepOffline(d, &state, table) {
 					d.change(t, state)
@@ -95,7 +96,7 @@ func (n *Node) reboot() error {
 				return n.arrange(t, arrangement{disk: d, state: state, table: table})
 			})
 			if err != nil {
-				return fmt.Errorf("reboot: %w", n.cause(err))
+				return fmt.Errorf("reboot: %w", n.Cause(err))
 			}
 		}
 	}
@@ -104,47 +105,29 @@ func (n *Node) reboot() error {
 		v.offline, v.unflushed = v.Offline, nil // an orderly restart flushes
 	}
 	n.settle()
-	if err := n.transact(func(t *tx) error { t.Delete(rebootKey); return nil }); err != nil {
-		return fmt.Errorf("reboot: %w", n.cause(err))
+	if err := n.Transact(func(t *kernel.Tx) error { t.Delete(rebootKey); return nil }); err != nil {
+		return fmt.Errorf("reboot: %w", n.Cause(err))
 	}
 	return nil
 }
 
 // renumber gives each disk the number of the next one, and the last disk that of the first,
 // if nodespec.Windows.DiskNumbers says so.
-func (n *Node) renumber(t *tx) {
+func (n *Node) renumber(t *kernel.Tx) {
 	disks := slices.Concat(n.disks, n.waiting)
-	if n.win.DiskNumbers == nodespec.DiskNumbersKept || len(disks) < 2 {
+	if n.Windows.DiskNumbers == nodespec.DiskNumbersKept || len(disks) < 2 {
 		return
 	}
 	slices.SortFunc(disks, func(a, b *disk) int { return cmp.Compare(a.Number, b.Number) })
 	for i, d := range disks {
 		state := d.diskState
 		state.Number = disks[(i+1)%len(disks)].Number
-		n.chosen("diskNumbers", fmt.Sprintf("disk %d gets the number %d", d.Number, state.Number), d.ID)
+		n.Chosen("diskNumbers", fmt.Sprintf("disk %d gets the number %d", d.Number, state.Number), d.ID)
 		d.change(t, state)
 	}
-	t.onCommit(func() {
+	t.OnCommit(func() {
 		slices.SortFunc(n.disks, func(a, b *disk) int { return cmp.Compare(a.Number, b.Number) })
 	})
-}
-
-// closeHandles closes all handles, and calls also in the same transaction.
-func (n *Node) closeHandles(also func(*tx)) error {
-	err := n.transact(func(t *tx) error {
-		also(t)
-		for _, h := range n.handles {
-			if err := h.object.close(t); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	clear(n.handles)
-	return nil
 }
 
 // EndProcess does what Windows does when the calling process ends: it closes all
@@ -152,13 +135,13 @@ func (n *Node) closeHandles(also func(*tx)) error {
 // WMI. One through WMI goes on. The node keeps running for the next process. (If the node's own
 // process is killed, opening the state directory again has the same result.)
 func (n *Node) EndProcess() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return err
 	}
-	if err := n.closeHandles(func(t *tx) { n.abort(t, func(f *formatting) bool { return f.Options.Direct }) }); err != nil {
-		return fmt.Errorf("end the process: %w", n.cause(err))
+	if err := n.CloseAll(func(t *kernel.Tx) { n.abort(t, func(f *formatting) bool { return f.Options.Direct }) }); err != nil {
+		return fmt.Errorf("end the process: %w", n.Cause(err))
 	}
 	return nil
 }
@@ -166,18 +149,18 @@ func (n *Node) EndProcess() error {
 // EndFormats ends the processes in which formats run, and nothing else: the helper that
 // uses fmifs.dll, and the provider of WMI.
 func (n *Node) EndFormats() error {
-	return n.do(func(t *tx) error {
-		t.deletePrefix("format/")
+	return n.Do(func(t *kernel.Tx) error {
+		t.DeletePrefix("format/")
 		n.abort(t, func(*formatting) bool { return true })
 		return nil
 	})
 }
 
 // abort cuts formats off.
-func (n *Node) abort(t *tx, which func(*formatting) bool) {
+func (n *Node) abort(t *kernel.Tx, which func(*formatting) bool) {
 	for _, v := range n.volumes {
 		if f := v.formatting; f != nil && which(f) {
-			t.onCommit(func() { v.formatting = nil })
+			t.OnCommit(func() { v.formatting = nil })
 		}
 	}
 }

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 func TestReboot(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	n := startOn(t, nodespec.Config{Windows: nodespec.Windows{Attach: "rescan"}, VolumeArrivalDelay: nodespec.Duration(time.Minute)}, Machine{Now: func() time.Time { return now }})
+	n := startOn(t, nodespec.Config{Windows: nodespec.Windows{Attach: "rescan"}, VolumeArrivalDelay: nodespec.Duration(time.Minute)}, kernel.Machine{Now: func() time.Time { return now }})
 	if _, err := n.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}}); err != nil {
 		t.Fatal(err)
 	}

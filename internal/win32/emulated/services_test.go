@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -77,7 +78,7 @@ func TestStartDependenciesFirst(t *testing.T) {
 	n := startOn(t, nodespec.Config{Services: []nodespec.Service{
 		{Name: "base", StartDelay: nodespec.Duration(2 * time.Second), WaitHint: nodespec.Duration(4 * time.Second)},
 		{Name: "top", DependsOn: []string{"BASE"}, StartDelay: nodespec.Duration(time.Second)},
-	}}, Machine{Now: func() time.Time { return now }})
+	}}, kernel.Machine{Now: func() time.Time { return now }})
 	if err := n.StartService("top"); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestStartDependenciesFirst(t *testing.T) {
 // opened again.
 func TestServicesSurviveReopen(t *testing.T) {
 	cfg := nodespec.Config{StateDir: t.TempDir(), Services: []nodespec.Service{{Name: "slow", StartDelay: nodespec.Duration(time.Hour)}, {Name: "up", State: "running"}}}
-	n, err := Open(cfg, Machine{})
+	n, err := Open(cfg, kernel.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,12 +129,12 @@ func TestInvalidServiceConfigs(t *testing.T) {
 		"no name": {{}}, "a slash": {{Name: "a/b"}}, "start type": {{Name: "a", StartType: "often"}}, "state": {{Name: "a", State: "busy"}},
 		"delay": {{Name: "a", StopDelay: -1}}, "hangs": {{Name: "a", Hangs: "often"}}, "twice": {{Name: "a"}, {Name: "A"}},
 	} {
-		if n, err := Open(nodespec.Config{Services: c}, Machine{}); err == nil {
+		if n, err := Open(nodespec.Config{Services: c}, kernel.Machine{}); err == nil {
 			t.Errorf("%s: opened", name)
 			n.Close()
 		}
 	}
-	if n, err := Open(nodespec.Config{Firmware: nodespec.Firmware{SMBIOS: "xyz"}}, Machine{}); err == nil {
+	if n, err := Open(nodespec.Config{Firmware: nodespec.Firmware{SMBIOS: "xyz"}}, kernel.Machine{}); err == nil {
 		t.Error("SMBIOS tables that are not hexadecimal: opened")
 		n.Close()
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -14,24 +15,24 @@ import (
 // Show returns the state of the node, without what other packages know: serial
 // numbers and identifiers of disks, links to SMB shares, and faults.
 func (n *Node) Show() (nodespec.State, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return nodespec.State{}, err
 	}
 	n.applyISCSIEvents()
 	n.addArrived()
 	n.endFormats()
-	s := nodespec.State{OpenHandles: n.openHandles()}
+	s := nodespec.State{OpenHandles: n.HandlePaths()}
 	for _, d := range slices.Concat(n.disks, n.waiting) {
 		s.Disks = append(s.Disks, d.info())
 	}
-	for _, k := range n.store.Keys(diskKey("")) {
-		if id := strings.TrimPrefix(k, diskKey("")); n.images[id] == nil {
+	for _, k := range n.Store.Keys(diskKey("")) {
+		if id := strings.TrimPrefix(k, diskKey("")); n.Image(id) == nil {
 			s.Detached = append(s.Detached, id)
 		}
 	}
-	err := n.transact(func(t *tx) error {
+	err := n.Transact(func(t *kernel.Tx) error {
 		for _, v := range n.volumes {
 			info := nodespec.VolumeInfo{
 				ID: v.name(), Offset: nodespec.Size(v.extents[0].off), Size: nodespec.Size(v.length()), Arrived: v.visible(), MountedAt: n.pathNames(v.guid()),
@@ -53,7 +54,7 @@ func (n *Node) Show() (nodespec.State, error) {
 	slices.SortFunc(s.Mounts, func(a, b nodespec.MountInfo) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Path, b.Path))
 	})
-	s.Services = n.showServices()
+	s.Services = n.Services.Show()
 	s.ISCSITargets, s.ISCSIPortals = n.showISCSI()
 	s.SMBServers, s.SMBMappings = n.showSMB()
 	return s, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -106,35 +107,35 @@ const (
 func foldSMB(s string) string { return strings.ToLower(s) }
 
 // setServer and setMapping store a record, and update memory on commit.
-func (n *Node) setServer(t *tx, s smbServer) {
+func (n *Node) setServer(t *kernel.Tx, s smbServer) {
 	key := foldSMB(s.Name)
 	t.Put(smbServerPrefix+key, s)
-	t.onCommit(func() { n.smb.servers[key] = s })
+	t.OnCommit(func() { n.smb.servers[key] = s })
 }
 
-func (n *Node) setMapping(t *tx, m smbMapping) {
+func (n *Node) setMapping(t *kernel.Tx, m smbMapping) {
 	t.Put(smbMappingPrefix+m.share().String(), m)
-	t.onCommit(func() { n.smb.mappings[m.share()] = m })
+	t.OnCommit(func() { n.smb.mappings[m.share()] = m })
 }
 
-func (n *Node) deleteMapping(t *tx, m smbMapping) {
+func (n *Node) deleteMapping(t *kernel.Tx, m smbMapping) {
 	t.Delete(smbMappingPrefix + m.share().String())
-	t.onCommit(func() { delete(n.smb.mappings, m.share()) })
+	t.OnCommit(func() { delete(n.smb.mappings, m.share()) })
 }
 
 // loadSMB reads servers and mappings. Windows kept running while the process was
 // not, so mappings are unchanged.
 func (n *Node) loadSMB() error {
-	for _, k := range n.store.Keys(smbServerPrefix) {
+	for _, k := range n.Store.Keys(smbServerPrefix) {
 		var s smbServer
-		if err := n.store.Read(k, &s); err != nil {
+		if err := n.Store.Read(k, &s); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 		n.smb.servers[foldSMB(s.Name)] = s
 	}
-	for _, k := range n.store.Keys(smbMappingPrefix) {
+	for _, k := range n.Store.Keys(smbMappingPrefix) {
 		var m smbMapping
-		if err := n.store.Read(k, &m); err != nil {
+		if err := n.Store.Read(k, &m); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 		share, err := winpath.ParseShare(m.Remote)
@@ -148,12 +149,12 @@ func (n *Node) loadSMB() error {
 
 // bootSMB restarts Windows. nodespec.Config.SMBAfterReboot says what that does to the
 // mappings.
-func (n *Node) bootSMB(t *tx) {
+func (n *Node) bootSMB(t *kernel.Tx) {
 	for _, m := range n.smb.mappings {
-		if n.win.SMBAfterReboot != behavior.SMBWorking {
-			n.chosen("smbAfterReboot", "a mapping does not outlast a restart", m.Remote)
+		if n.Windows.SMBAfterReboot != behavior.SMBWorking {
+			n.Chosen("smbAfterReboot", "a mapping does not outlast a restart", m.Remote)
 		}
-		switch n.win.SMBAfterReboot {
+		switch n.Windows.SMBAfterReboot {
 		case behavior.SMBAbsent:
 			n.deleteMapping(t, m)
 			continue

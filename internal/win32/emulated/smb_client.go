@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -31,10 +32,10 @@ import (
 // Source of ERROR_GEN_FAILURE: Windows, Server 2019 printed 0x80041001 without a number; see the
 // option smbErrors.
 func (n *Node) UseAdd(u win32.NewUse) error {
-	return n.client(func(t *tx) error {
+	return n.client(func(t *kernel.Tx) error {
 		err := n.useAdd(t, u)
-		if err != nil && n.win.SMBErrors == behavior.SMBErrorsBare {
-			n.chosen("smbErrors", "no reason for the error of a mapping: "+err.Error(), u.Remote)
+		if err != nil && n.Windows.SMBErrors == behavior.SMBErrorsBare {
+			n.Chosen("smbErrors", "no reason for the error of a mapping: "+err.Error(), u.Remote)
 			return win32.ERROR_GEN_FAILURE
 		}
 		return err
@@ -42,7 +43,7 @@ func (n *Node) UseAdd(u win32.NewUse) error {
 }
 
 // useAdd is UseAdd with the reason of an error.
-func (n *Node) useAdd(t *tx, u win32.NewUse) error {
+func (n *Node) useAdd(t *kernel.Tx, u win32.NewUse) error {
 	ref, err := winpath.ParseShare(u.Remote)
 	switch {
 	case u.Flags&^(win32.REQUIRE_CONNECTION_INTEGRITY|win32.REQUIRE_CONNECTION_PRIVACY) != 0:
@@ -95,7 +96,7 @@ func (n *Node) useAdd(t *tx, u win32.NewUse) error {
 //
 // Source: code, microsoft/wmi: MSFT_SmbGlobalMapping has no user; see the option smbUsers.
 func (n *Node) UseEnum() (uses []win32.Use, err error) {
-	err = n.client(func(t *tx) error {
+	err = n.client(func(t *kernel.Tx) error {
 		for _, m := range n.smb.mappings {
 			use := win32.Use{Remote: m.Remote, User: m.User, Domain: m.Domain, Status: m.Status}
 			if m.Behind > 0 {
@@ -103,7 +104,7 @@ func (n *Node) UseEnum() (uses []win32.Use, err error) {
 				m.Behind--
 				n.setMapping(t, m)
 			}
-			if m.Hidden || n.win.SMBUsers == behavior.SMBUsersHidden {
+			if m.Hidden || n.Windows.SMBUsers == behavior.SMBUsersHidden {
 				use.User, use.Domain = "", ""
 			}
 			uses = append(uses, use)
@@ -119,7 +120,7 @@ func (n *Node) UseEnum() (uses []win32.Use, err error) {
 //
 // Source: document, NetUseDel, USE_LOTS_OF_FORCE.
 func (n *Node) UseDel(remote string, force uint32) error {
-	return n.client(func(t *tx) error {
+	return n.client(func(t *kernel.Tx) error {
 		share, err := winpath.ParseShare(remote)
 		m, ok := n.smb.mappings[share]
 		switch {
@@ -137,13 +138,13 @@ func (n *Node) UseDel(remote string, force uint32) error {
 }
 
 // closeShare closes the files on a share: their handles can only be closed.
-func (n *Node) closeShare(t *tx, share winpath.Share) {
+func (n *Node) closeShare(t *kernel.Tx, share winpath.Share) {
 	for fsid, v := range n.smb.volumes {
 		if v.share != share {
 			continue
 		}
-		t.deletePrefix(closingPrefix(fsid))
-		t.onCommit(func() {
+		t.DeletePrefix(closingPrefix(fsid))
+		t.OnCommit(func() {
 			v.gone = true
 			v.tree.Dismount()
 			delete(n.smb.volumes, fsid)
@@ -152,12 +153,12 @@ func (n *Node) closeShare(t *tx, share winpath.Share) {
 }
 
 // client runs a call of the SMB client that makes, lists or removes mappings.
-func (n *Node) client(call func(t *tx) error) error {
-	if n.win.SMBCalls == behavior.SMBCallsSerial {
+func (n *Node) client(call func(t *kernel.Tx) error) error {
+	if n.Windows.SMBCalls == behavior.SMBCallsSerial {
 		n.smb.turn <- struct{}{}
 		defer func() { <-n.smb.turn }()
 	}
-	return n.do(call)
+	return n.Do(call)
 }
 
 // serverGone is the answer to a call about a server that is down or does not exist.
@@ -169,16 +170,16 @@ type serverGone struct {
 // gone returns the answer to a call about a server that is down or does not exist, and
 // makes the call wait.
 func (n *Node) gone(server string) serverGone {
-	n.wait = cmp.Or(time.Duration(n.cfg.SMBTimeout), arrivalDelay)
+	n.Wait = cmp.Or(time.Duration(n.Config.SMBTimeout), arrivalDelay)
 	if _, known := n.smb.servers[foldSMB(server)]; known {
-		switch n.win.SMBServerGone {
+		switch n.Windows.SMBServerGone {
 		case nodespec.SMBGoneTimeout:
-			n.chosen("smbServerGone", "no response from an SMB server", server)
+			n.Chosen("smbServerGone", "no response from an SMB server", server)
 			// Source: Windows, reports of csi-driver-smb and Azure File; see the option
 			// smbServerGone.
 			return serverGone{win32.ERROR_SEM_TIMEOUT, win32.STATUS_IO_TIMEOUT}
 		case nodespec.SMBGoneDropped:
-			n.chosen("smbServerGone", "no response from an SMB server", server)
+			n.Chosen("smbServerGone", "no response from an SMB server", server)
 			// Source: Windows, reports of csi-driver-smb and Azure File; see the option
 			// smbServerGone.
 			return serverGone{win32.ERROR_NETNAME_DELETED, win32.STATUS_NETWORK_NAME_DELETED}
@@ -207,7 +208,7 @@ func (n *Node) reach(ref winpath.Share) (smbShare, error) {
 		return share, nil
 	case mapped && m.Status == win32.USE_DISCONN && m.Idle:
 		m.Status, m.Idle = win32.USE_OK, false
-		n.setMapping(&n.tx, m)
+		n.setMapping(&n.Tx, m)
 		return share, nil
 	case server.NodeAccount:
 		return share, nil // with the node's own account, which leaves the mapping as it is

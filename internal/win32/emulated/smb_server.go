@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -61,7 +62,7 @@ func (s smbServer) logon(c win32.Credentials) (key string, err error) {
 //
 // Source: document, WNetAddConnection2W.
 func (n *Node) LogonToServer(server string, c win32.Credentials) error {
-	return n.do(func(*tx) error {
+	return n.Do(func(*kernel.Tx) error {
 		s, known := n.smb.servers[foldSMB(server)]
 		if !known || s.Down {
 			return n.gone(server).errno
@@ -77,22 +78,22 @@ func hashPassword(password string, salt []byte) ([]byte, error) {
 }
 
 // makeShare creates a share with an empty file tree.
-func (n *Node) makeShare(t *tx, s *smbServer, name string) error {
+func (n *Node) makeShare(t *kernel.Tx, s *smbServer, name string) error {
 	if _, err := winpath.ParseShare(`\\s\` + name); err != nil {
 		return fmt.Errorf("share %q: not a valid share name", name)
 	}
 	if _, exists := s.Shares[foldSMB(name)]; exists {
 		return fmt.Errorf("share %q: already exists on \\\\%s", name, s.Name)
 	}
-	id, err := n.newGUID()
+	id, err := n.NewGUID()
 	if err != nil {
 		return err
 	}
 	// The dot distinguishes it from the identities of disks, which contain none.
 	fsid := "share." + strings.Trim(id.String(), "{}")
 	v := &volume{n: n, fsid: fsid}
-	tree := filetree.New(t.files(v))
-	t.onCommit(func() { n.trees[fsid] = tree })
+	tree := filetree.New(v.files(t))
+	t.OnCommit(func() { n.trees[fsid] = tree })
 	s.Shares[foldSMB(name)] = smbShare{name, fsid}
 	return nil
 }
@@ -103,7 +104,7 @@ func (n *Node) makeAccount(s *smbServer, user, password string) error {
 		return fmt.Errorf("account %q: want a name, or a domain and a name such as DOMAIN\\name", user)
 	}
 	salt := make([]byte, 16)
-	if _, err := io.ReadFull(n.rand, salt); err != nil {
+	if _, err := io.ReadFull(n.Rand, salt); err != nil {
 		return fmt.Errorf("random salt: %w", err)
 	}
 	hash, err := hashPassword(password, salt)
@@ -116,7 +117,7 @@ func (n *Node) makeAccount(s *smbServer, user, password string) error {
 }
 
 // addSMBServer creates a server from its description.
-func (n *Node) addSMBServer(t *tx, c nodespec.SMBServer) error {
+func (n *Node) addSMBServer(t *kernel.Tx, c nodespec.SMBServer) error {
 	if err := validateSMBServer(c); err != nil {
 		return err
 	}
@@ -139,10 +140,10 @@ func (n *Node) addSMBServer(t *tx, c nodespec.SMBServer) error {
 }
 
 // changeServer changes a server. change works on a copy.
-func (n *Node) changeServer(name string, change func(t *tx, s *smbServer) error) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+func (n *Node) changeServer(name string, change func(t *kernel.Tx, s *smbServer) error) error {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return err
 	}
 	s, ok := n.smb.servers[foldSMB(name)]
@@ -150,7 +151,7 @@ func (n *Node) changeServer(name string, change func(t *tx, s *smbServer) error)
 		return fmt.Errorf("no SMB server %q", name)
 	}
 	s.Accounts, s.Shares = cloneMap(s.Accounts), cloneMap(s.Shares)
-	err := n.transact(func(t *tx) error {
+	err := n.Transact(func(t *kernel.Tx) error {
 		if err := change(t, &s); err != nil {
 			return err
 		}
@@ -158,7 +159,7 @@ func (n *Node) changeServer(name string, change func(t *tx, s *smbServer) error)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("SMB server %q: %w", s.Name, n.cause(err))
+		return fmt.Errorf("SMB server %q: %w", s.Name, n.Cause(err))
 	}
 	return nil
 }
@@ -173,27 +174,27 @@ func cloneMap[V any](m map[string]V) map[string]V {
 
 // AddSMBServer adds an SMB server to the network.
 func (n *Node) AddSMBServer(c nodespec.SMBServer) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return err
 	}
-	if err := n.transact(func(t *tx) error { return n.addSMBServer(t, c) }); err != nil {
-		return n.cause(err)
+	if err := n.Transact(func(t *kernel.Tx) error { return n.addSMBServer(t, c) }); err != nil {
+		return n.Cause(err)
 	}
 	return nil
 }
 
 // AddSMBShare creates an empty share on a server.
 func (n *Node) AddSMBShare(server, share string) error {
-	return n.changeServer(server, func(t *tx, s *smbServer) error { return n.makeShare(t, s, share) })
+	return n.changeServer(server, func(t *kernel.Tx, s *smbServer) error { return n.makeShare(t, s, share) })
 }
 
 // RemoveSMBShare removes a share and all its files. Handles on it can only be
 // closed. A mapping of it stays, but is disconnected (general knowledge), even if
 // a share of the same name is created, until the server has been down.
 func (n *Node) RemoveSMBShare(server, share string) error {
-	return n.changeServer(server, func(t *tx, s *smbServer) error {
+	return n.changeServer(server, func(t *kernel.Tx, s *smbServer) error {
 		sh, ok := s.Shares[foldSMB(share)]
 		if !ok {
 			return fmt.Errorf("no share %q", share)
@@ -205,21 +206,21 @@ func (n *Node) RemoveSMBShare(server, share string) error {
 }
 
 // dropShare deletes the file tree of a share and disconnects its mapping.
-func (n *Node) dropShare(t *tx, server string, sh smbShare) {
+func (n *Node) dropShare(t *kernel.Tx, server string, sh smbShare) {
 	ref, _ := winpath.ParseShare(`\\` + server + `\` + sh.Name) // validateSMBServer and makeShare refuse other names
 	if m, ok := n.smb.mappings[ref]; ok {
 		m.Status, m.Idle = win32.USE_DISCONN, false
 		n.setMapping(t, m)
 	}
 	n.closeShare(t, ref)
-	t.deletePrefix(filePrefix(sh.FSID))
-	t.onCommit(func() { delete(n.trees, sh.FSID) })
+	t.DeletePrefix(filePrefix(sh.FSID))
+	t.OnCommit(func() { delete(n.trees, sh.FSID) })
 }
 
 // RemoveSMBAccount removes an account of a server. Its sessions last until the
 // server goes down.
 func (n *Node) RemoveSMBAccount(server, user string) error {
-	return n.changeServer(server, func(_ *tx, s *smbServer) error {
+	return n.changeServer(server, func(_ *kernel.Tx, s *smbServer) error {
 		if _, ok := s.Accounts[foldSMB(user)]; !ok {
 			return fmt.Errorf("no account %q", user)
 		}
@@ -231,9 +232,9 @@ func (n *Node) RemoveSMBAccount(server, user string) error {
 // RemoveSMBServer removes a server for good, with its shares. Mappings of them
 // stay, but are disconnected.
 func (n *Node) RemoveSMBServer(server string) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return err
 	}
 	key := foldSMB(server)
@@ -241,12 +242,12 @@ func (n *Node) RemoveSMBServer(server string) error {
 	if !ok {
 		return fmt.Errorf("no SMB server %q", server)
 	}
-	return n.cause(n.transact(func(t *tx) error {
+	return n.Cause(n.Transact(func(t *kernel.Tx) error {
 		for _, sh := range s.Shares {
 			n.dropShare(t, s.Name, sh)
 		}
 		t.Delete(smbServerPrefix + key)
-		t.onCommit(func() { delete(n.smb.servers, key) })
+		t.OnCommit(func() { delete(n.smb.servers, key) })
 		return nil
 	}))
 }
@@ -254,19 +255,19 @@ func (n *Node) RemoveSMBServer(server string) error {
 // SetSMBPassword sets the password of an account of a server, and creates the
 // account if necessary. Sessions last.
 func (n *Node) SetSMBPassword(server, user, password string) error {
-	return n.changeServer(server, func(_ *tx, s *smbServer) error { return n.makeAccount(s, user, password) })
+	return n.changeServer(server, func(_ *kernel.Tx, s *smbServer) error { return n.makeAccount(s, user, password) })
 }
 
 // SetSMBEncryption sets whether a server supports encryption. Sessions last.
 func (n *Node) SetSMBEncryption(server string, can bool) error {
-	return n.changeServer(server, func(_ *tx, s *smbServer) error { s.NoEncryption = !can; return nil })
+	return n.changeServer(server, func(_ *kernel.Tx, s *smbServer) error { s.NoEncryption = !can; return nil })
 }
 
 // SetSMBServerDown takes a server down, which ends all its sessions, or brings it
 // up again. Sessions then start again if the client still has the credentials and
 // the server still accepts them.
 func (n *Node) SetSMBServerDown(server string, down bool) error {
-	return n.changeServer(server, func(t *tx, s *smbServer) error {
+	return n.changeServer(server, func(t *kernel.Tx, s *smbServer) error {
 		s.Down = down
 		for ref, m := range n.smb.mappings {
 			if ref.Server() != foldSMB(s.Name) {
@@ -300,9 +301,9 @@ func (n *Node) ShowSMBMappingStatus(remote, status string, lists int) error {
 }
 
 func (n *Node) changeMapping(remote, status string, change func(m *smbMapping, number uint32)) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return err
 	}
 	share, err := winpath.ParseShare(remote)
@@ -314,7 +315,7 @@ func (n *Node) changeMapping(remote, status string, change func(m *smbMapping, n
 	if number < 0 {
 		return fmt.Errorf("status %q, want one of %q", status, nodespec.SMBStatuses())
 	}
-	return n.cause(n.transact(func(t *tx) error {
+	return n.Cause(n.Transact(func(t *kernel.Tx) error {
 		change(&m, uint32(number))
 		n.setMapping(t, m)
 		return nil
@@ -324,7 +325,7 @@ func (n *Node) changeMapping(remote, status string, change func(m *smbMapping, n
 // MakeShareDirectory creates a directory on a share, with its parents, as another
 // machine would. path is relative to the share.
 func (n *Node) MakeShareDirectory(server, share, path string) error {
-	return n.changeServer(server, func(t *tx, s *smbServer) error {
+	return n.changeServer(server, func(t *kernel.Tx, s *smbServer) error {
 		sh, ok := s.Shares[foldSMB(share)]
 		if !ok {
 			return fmt.Errorf("no share %q", share)
@@ -335,7 +336,7 @@ func (n *Node) MakeShareDirectory(server, share, path string) error {
 			next := at.Lookup(part)
 			if next == nil {
 				var err error
-				if next, err = v.tree.Create(t.files(v), at, part, win32.FILE_ATTRIBUTE_DIRECTORY); err != nil {
+				if next, err = v.tree.Create(v.files(t), at, part, win32.FILE_ATTRIBUTE_DIRECTORY); err != nil {
 					return fmt.Errorf("directory %q: %w", path, err)
 				}
 			}
@@ -359,13 +360,13 @@ var defaultSMBServers = []nodespec.SMBServer{{
 
 // makeSMB creates the configured servers.
 func (n *Node) makeSMB() error {
-	servers := n.cfg.SMBServers
+	servers := n.Config.SMBServers
 	if servers == nil {
 		servers = defaultSMBServers
 	}
 	for _, c := range servers {
-		if err := n.transact(func(t *tx) error { return n.addSMBServer(t, c) }); err != nil {
-			return n.cause(err)
+		if err := n.Transact(func(t *kernel.Tx) error { return n.addSMBServer(t, c) }); err != nil {
+			return n.Cause(err)
 		}
 	}
 	return nil

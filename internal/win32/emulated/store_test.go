@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -34,7 +35,7 @@ func cloneDir(t testing.TB, from string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = errors.Join(copyImage(f, filepath.Join(from, e.Name())), f.Truncate(info.Size()), f.Close())
+		err = errors.Join(kernel.CopyImage(f, filepath.Join(from, e.Name())), f.Truncate(info.Size()), f.Close())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +59,7 @@ func journalOf(t testing.TB, dir string) (path string, b []byte) {
 func describe(t testing.TB, n *Node) string {
 	t.Helper()
 	var b strings.Builder
-	for _, k := range n.store.Keys("") {
+	for _, k := range n.Store.Keys("") {
 		b.WriteString(k + " " + stored(n, k) + "\n")
 	}
 	return b.String()
@@ -66,7 +67,7 @@ func describe(t testing.TB, n *Node) string {
 
 // stored returns the stored value of a key.
 func stored(n *Node, key string) string {
-	v, _ := n.store.Get(key)
+	v, _ := n.Store.Get(key)
 	return string(v)
 }
 
@@ -139,7 +140,7 @@ func TestKilledAtEveryByte(t *testing.T) {
 			if err := os.WriteFile(path, whole[:at], 0o600); err != nil {
 				t.Fatal(err)
 			}
-			m, err := Open(nodespec.Config{StateDir: killed}, Machine{})
+			m, err := Open(nodespec.Config{StateDir: killed}, kernel.Machine{})
 			if err != nil {
 				t.Fatalf("%s: killed after %d of %d bytes: %v", step.name, at-len(old), len(whole)-len(old), err)
 			}
@@ -182,7 +183,7 @@ func TestKilledWhileCreating(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(killed, "disk-of-the-dead.img"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		m, err := Open(nodespec.Config{StateDir: killed}, Machine{})
+		m, err := Open(nodespec.Config{StateDir: killed}, kernel.Machine{})
 		if err != nil {
 			t.Fatalf("killed after %d bytes: %v", at, err)
 		}
@@ -202,7 +203,7 @@ func TestKilledWhileCreating(t *testing.T) {
 func TestStateLocked(t *testing.T) {
 	dir := t.TempDir()
 	start(t, nodespec.Config{StateDir: dir})
-	_, err := Open(nodespec.Config{StateDir: dir}, Machine{})
+	_, err := Open(nodespec.Config{StateDir: dir}, kernel.Machine{})
 	if err == nil || !strings.Contains(err.Error(), strconv.Quote(dir)) || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("second Open = %v, want an error naming %s and another process", err, dir)
 	}
@@ -211,7 +212,7 @@ func TestStateLocked(t *testing.T) {
 // TestStateLockedByAnotherProcess holds the state in a separate process.
 func TestStateLockedByAnotherProcess(t *testing.T) {
 	if dir := os.Getenv("EMULATED_STATE_DIR"); dir != "" {
-		if _, err := Open(nodespec.Config{StateDir: dir}, Machine{}); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+		if _, err := Open(nodespec.Config{StateDir: dir}, kernel.Machine{}); err == nil || !strings.Contains(err.Error(), "in use by another process") {
 			t.Errorf("Open = %v, want that another process uses it", err)
 		}
 		return
@@ -231,7 +232,7 @@ func TestUnknownStateFormat(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(nodespec.Config{StateDir: dir}, Machine{}); err == nil || !strings.Contains(err.Error(), "state.json") {
+		if _, err := Open(nodespec.Config{StateDir: dir}, kernel.Machine{}); err == nil || !strings.Contains(err.Error(), "state.json") {
 			t.Errorf("%s: Open = %v, want an error naming state.json", name, err)
 		}
 	}
@@ -243,11 +244,11 @@ func TestCompaction(t *testing.T) {
 	dir := t.TempDir()
 	n := start(t, nodespec.Config{StateDir: dir})
 	before := describe(t, n)
-	n.store.CompactAt = 1 // with the next change
+	n.Store.CompactAt = 1 // with the next change
 	h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
 	initialize(t, n, h)
-	if path, _ := journalOf(t, dir); n.store.Size() != 0 || filepath.Base(path) == "journal.0" {
-		t.Errorf("no snapshot was written: %d bytes in %s", n.store.Size(), path)
+	if path, _ := journalOf(t, dir); n.Store.Size() != 0 || filepath.Base(path) == "journal.0" {
+		t.Errorf("no snapshot was written: %d bytes in %s", n.Store.Size(), path)
 	}
 	if got := describe(t, n); got != before { // an empty table adds no keys
 		t.Errorf("state\n%s\nwant\n%s", got, before)
@@ -272,7 +273,7 @@ func TestCompaction(t *testing.T) {
 // with the last successful call.
 func TestJournalWriteFailure(t *testing.T) {
 	dir := t.TempDir()
-	n, err := Open(nodespec.Config{StateDir: dir, Log: quiet}, Machine{})
+	n, err := Open(nodespec.Config{StateDir: dir, Log: quiet}, kernel.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +283,7 @@ func TestJournalWriteFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := describe(t, n)
-	if err := n.store.Close(); err != nil {
+	if err := n.Store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	in := win32.SetDiskAttributes{Attributes: 2, Mask: 2}.Encode()
@@ -316,17 +317,17 @@ func TestMissingImage(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(nodespec.Config{StateDir: dir}, Machine{}); err == nil || !strings.Contains(err.Error(), filepath.Base(path)) {
+	if _, err := Open(nodespec.Config{StateDir: dir}, kernel.Machine{}); err == nil || !strings.Contains(err.Error(), filepath.Base(path)) {
 		t.Errorf("Open = %v, want an error naming %s", err, path)
 	}
 }
 
 func TestCallsAfterClose(t *testing.T) {
-	n, err := Open(nodespec.Config{}, Machine{})
+	n, err := Open(nodespec.Config{}, kernel.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := n.tempDir
+	dir := n.Store.Dir()
 	for range 2 {
 		if err := n.Close(); err != nil {
 			t.Errorf("Close = %v", err)
@@ -349,26 +350,26 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 // memory.
 func TestFailedCallChangesNothing(t *testing.T) {
 	n := start(t, nodespec.Config{Log: quiet})
-	before, size := describe(t, n), n.store.Size()
+	before, size := describe(t, n), n.Store.Size()
 	undone := []int{}
-	err := n.do(func(tx *tx) error {
+	err := n.Do(func(tx *kernel.Tx) error {
 		tx.Put("disk/x", 1)
-		tx.Delete(nodeKey)
-		tx.writeImage(n.disks[1], 0, []byte("abc"))
-		tx.onCommit(func() { t.Error("committed") })
-		tx.onRollback(func() { undone = append(undone, 1) })
-		tx.onRollback(func() { undone = append(undone, 2) })
+		tx.Delete("node")
+		tx.WriteImage(n.disks[1].ID, 0, []byte("abc"))
+		tx.OnCommit(func() { t.Error("committed") })
+		tx.OnRollback(func() { undone = append(undone, 1) })
+		tx.OnRollback(func() { undone = append(undone, 2) })
 		return win32.ERROR_BUSY
 	})
-	if !errors.Is(err, win32.ERROR_BUSY) || describe(t, n) != before || n.store.Size() != size || len(undone) != 2 || undone[0] != 2 {
-		t.Errorf("%v; journal %d bytes, was %d; undone %v", err, n.store.Size(), size, undone)
+	if !errors.Is(err, win32.ERROR_BUSY) || describe(t, n) != before || n.Store.Size() != size || len(undone) != 2 || undone[0] != 2 {
+		t.Errorf("%v; journal %d bytes, was %d; undone %v", err, n.Store.Size(), size, undone)
 	}
 	b := make([]byte, 3)
 	if _, err := n.disks[1].image.ReadAt(b, 0); err != nil || b[0] != 0 {
 		t.Errorf("image holds %q, %v", b, err)
 	}
 	// A value that cannot be encoded is detected before anything is written.
-	err = n.do(func(tx *tx) error { tx.Put("x", func() {}); return nil })
+	err = n.Do(func(tx *kernel.Tx) error { tx.Put("x", func() {}); return nil })
 	if !errors.Is(err, win32.ERROR_IO_DEVICE) || describe(t, n) != before {
 		t.Errorf("Put of a function = %v", err)
 	}
@@ -382,7 +383,7 @@ func TestDamagedImage(t *testing.T) {
 	} {
 		for _, detached := range []bool{false, true} {
 			dir := t.TempDir()
-			n, err := Open(nodespec.Config{StateDir: dir, Log: quiet, Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {ID: "data", Size: 64 << 20}}}, Machine{})
+			n, err := Open(nodespec.Config{StateDir: dir, Log: quiet, Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {ID: "data", Size: 64 << 20}}}, kernel.Machine{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -394,7 +395,7 @@ func TestDamagedImage(t *testing.T) {
 			if err := errors.Join(n.Close(), damage(filepath.Join(dir, "disk-data.img"))); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Open(nodespec.Config{StateDir: dir, Log: quiet}, Machine{}); err == nil || !strings.Contains(err.Error(), "the image of disk data") {
+			if _, err := Open(nodespec.Config{StateDir: dir, Log: quiet}, kernel.Machine{}); err == nil || !strings.Contains(err.Error(), "the image of disk data") {
 				t.Errorf("%s, detached %t: Open = %v, want an error that names the disk", name, detached, err)
 			}
 		}

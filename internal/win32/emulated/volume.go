@@ -9,6 +9,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 )
 
@@ -61,20 +62,20 @@ type volume struct {
 	arrives   time.Time
 	cached    time.Time // when the storage provider of WMI knows the volume; zero if it does not
 
-	opens      []*deviceHandle
 	gone       bool          // removed: its handles can only be closed
 	offline    bool          // by IOCTL_VOLUME_OFFLINE, or because it is new: see volumeRecord
-	locked     *deviceHandle // that has locked it (FSCTL_LOCK_VOLUME), or nil
+	locked     bool          // a handle has locked it (FSCTL_LOCK_VOLUME)
 	formatting *formatting   // in progress, or nil
 	share      winpath.Share // for an SMB share, which has files but no device
 	remote     string        // its name, as it was opened first
 
 	// The file system, according to the boot sector. tree is nil if Windows does
 	// not recognize it.
-	fs      bootsector.FileSystem
-	fsid    string
-	tree    *filetree.Tree
-	corrupt bool // it has the boot sector of an NTFS, but no master file table
+	fs        bootsector.FileSystem
+	fsid      string
+	tree      *filetree.Tree
+	dismounts int  // how often FSCTL_DISMOUNT_VOLUME was called
+	corrupt   bool // it has the boot sector of an NTFS, but no master file table
 
 	// unflushed has the stored records that changed since the last flush, as they were
 	// then; nil for one that did not exist.
@@ -106,7 +107,7 @@ func (v *volume) interfacePath() string {
 }
 
 // visible reports whether the volume has arrived.
-func (v *volume) visible() bool { return !v.gone && !v.n.now().Before(v.arrives) }
+func (v *volume) visible() bool { return !v.gone && !v.n.Now().Before(v.arrives) }
 
 func (v *volume) length() uint64 {
 	n := uint64(0)
@@ -148,15 +149,15 @@ func (v *volume) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, io.EOF
 }
 
-// write writes to the volume's bytes.
-func (v *volume) write(t *tx, off uint64, b []byte) {
+// put writes to the volume's bytes.
+func (v *volume) put(t *kernel.Tx, off uint64, b []byte) {
 	for _, e := range v.extents {
 		if off >= e.length {
 			off -= e.length
 			continue
 		}
 		n := min(uint64(len(b)), e.length-off)
-		t.writeImage(e.disk, e.off+off, b[:n])
+		t.WriteImage(e.disk.ID, e.off+off, b[:n])
 		if b = b[n:]; len(b) == 0 {
 			return
 		}

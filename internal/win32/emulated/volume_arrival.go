@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -45,7 +46,7 @@ type arrangement struct {
 // arrange updates the volumes after a change of a disk: volumes of new partitions
 // arrive; those of removed partitions and of an offline disk are removed. The
 // table becomes the disk's on commit.
-func (n *Node) arrange(t *tx, a arrangement) error {
+func (n *Node) arrange(t *kernel.Tx, a arrangement) error {
 	online := a.state.State == statusAttached && !a.state.offline()
 	keep, seen := map[*volume]bool{}, map[string]bool{}
 	var coming []*volume
@@ -68,9 +69,8 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 			var err error
 			letter, wanted := a.letters[part]
 			// The volumes that the configuration describes are not new to the node.
-			_, created := n.store.Get(nodeKey)
 			isData := p.Style == win32.PARTITION_STYLE_MBR || p.Type == win32.PARTITION_BASIC_DATA_GUID
-			offline := created && isData && !wanted && n.win.Automount == nodespec.AutomountDisabled
+			offline := n.Made() && isData && !wanted && n.Windows.Automount == nodespec.AutomountDisabled
 			if record, err = n.newVolume(t, a.state.ID, part, fresh, offline); err != nil {
 				return err
 			}
@@ -109,13 +109,13 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 			t.Delete(formatKey(v))
 		}
 		if v.fsid != "" && leaves(v) {
-			t.deletePrefix(closingPrefix(v.fsid)) // its open files will not be closed
+			t.DeletePrefix(closingPrefix(v.fsid)) // its open files will not be closed
 			if a.state.State == statusAttached && a.state.offline() {
 				n.loseCache(t, v)
 			}
 		}
 	}
-	t.onCommit(func() {
+	t.OnCommit(func() {
 		a.disk.table = a.table
 		n.volumes = slices.DeleteFunc(n.volumes, func(v *volume) bool {
 			v.gone = leaves(v)
@@ -125,16 +125,14 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 			return v.gone
 		})
 		for _, v := range coming {
-			delay := time.Duration(n.cfg.VolumeArrivalDelay)
-			if n.win.NewVolumes == nodespec.NewVolumesLate {
-				n.chosen("newVolumes", "a volume appears later", v.name())
+			delay := time.Duration(n.Config.VolumeArrivalDelay)
+			if n.Windows.NewVolumes == nodespec.NewVolumesLate {
+				n.Chosen("newVolumes", "a volume appears later", v.name())
 				delay = max(delay, arrivalDelay)
 			}
-			v.arrives = n.now().Add(delay)
+			v.arrives = n.Now().Add(delay)
 			n.volumes = append(n.volumes, v)
-			if delay > 0 && n.watch.Load() != nil {
-				time.AfterFunc(delay, n.changedByTime)
-			}
+			n.ChangesIn(delay)
 		}
 	})
 	return nil
@@ -142,34 +140,34 @@ func (n *Node) arrange(t *tx, a arrangement) error {
 
 // follow gives a volume the new extents of its partition. Growth is seen only after
 // IOCTL_VOLUME_UPDATE_PROPERTIES, as its document says.
-func (v *volume) follow(t *tx, extents []extent, p win32.Partition) {
+func (v *volume) follow(t *kernel.Tx, extents []extent, p win32.Partition) {
 	record := v.volumeRecord
 	record.Length = 0
 	if was := v.extents[0]; extents[0].off == was.off && was.length < extents[0].length {
 		record.Length, extents[0].length = was.length, was.length
 	}
 	v.setRecord(t, record)
-	t.onCommit(func() { v.extents, v.partition = extents, p })
+	t.OnCommit(func() { v.extents, v.partition = extents, p })
 }
 
 // grow tells the volume the length of its partition.
-func (v *volume) grow(t *tx) {
+func (v *volume) grow(t *kernel.Tx) {
 	if v.Length == 0 {
 		return
 	}
 	record := v.volumeRecord
 	record.Length = 0
 	v.setRecord(t, record)
-	t.onCommit(func() { v.extents[0].length = v.partition.Length })
+	t.OnCommit(func() { v.extents[0].length = v.partition.Length })
 }
 
 // setRecord stores a changed record of the volume.
-func (v *volume) setRecord(t *tx, record volumeRecord) {
+func (v *volume) setRecord(t *kernel.Tx, record volumeRecord) {
 	if record.Offline == v.Offline && record.Length == v.Length {
 		return
 	}
 	t.Put(volumeKey(v.guid()), record)
-	t.onCommit(func() {
+	t.OnCommit(func() {
 		v.volumeRecord = record
 		v.n.known[record.identity()] = record
 	})
@@ -186,15 +184,15 @@ func (n *Node) presentVolume(identity string) *volume {
 
 // newVolume creates the mount manager's record of a new volume. more is how many
 // others the transaction has created.
-func (n *Node) newVolume(t *tx, disk, part string, more uint32, offline bool) (volumeRecord, error) {
-	guid, err := n.newGUID()
+func (n *Node) newVolume(t *kernel.Tx, disk, part string, more uint32, offline bool) (volumeRecord, error) {
+	guid, err := n.NewGUID()
 	if err != nil {
-		n.log.Error("Failed to generate a volume GUID", "err", err)
+		n.Log.Error("Failed to generate a volume GUID", "err", err)
 		return volumeRecord{}, win32.ERROR_GEN_FAILURE // Source: node, it cannot get random numbers
 	}
 	r := volumeRecord{GUID: guidText(guid), Disk: disk, Partition: part, Device: n.lastDevice() + more + 1, Offline: offline}
 	t.Put(volumeKey(guid), r)
-	t.onCommit(func() { n.known[r.identity()] = r })
+	t.OnCommit(func() { n.known[r.identity()] = r })
 	return r, nil
 }
 
@@ -208,9 +206,9 @@ func (n *Node) lastDevice() uint32 {
 
 // loadVolumes reads the mount manager's records.
 func (n *Node) loadVolumes() error {
-	for _, k := range n.store.Keys("volume/") {
+	for _, k := range n.Store.Keys("volume/") {
 		var r volumeRecord
-		if err := n.store.Read(k, &r); err != nil {
+		if err := n.Store.Read(k, &r); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
 		n.known[r.identity()] = r

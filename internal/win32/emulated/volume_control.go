@@ -4,10 +4,12 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // answers returns the error of a request to a volume that is offline. Its state can
@@ -22,30 +24,39 @@ func (v *volume) answers(code uint32, direct bool) error {
 		code == win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME: // without which the mount manager would not list it
 		return nil
 	case code == win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS && direct:
-		if v.n.win.OfflineVolumes == behavior.OfflineLocated {
+		if v.n.Windows.OfflineVolumes == behavior.OfflineLocated {
 			return nil
 		}
-		v.n.chosen("offlineVolumes", "refuse to say where an offline volume lies", v.name())
+		v.n.Chosen("offlineVolumes", "refuse to say where an offline volume lies", v.name())
 	case v.Offline:
-		v.n.chosen("automount", "refuse a request to a new volume, which is offline", v.name())
+		v.n.Chosen("automount", "refuse a request to a new volume, which is offline", v.name())
 	}
 	return win32.ERROR_NOT_READY
 }
 
-// control handles the control codes of a volume. Like the volume manager, it
+// Control handles the control codes of a volume. Like the volume manager, it
 // passes storage and disk codes about the medium to the disk.
 //
 // Source: document, the page of each control code.
 // Source of ERROR_INVALID_FUNCTION: inference, by the text of the code in ntstatus.h.
-func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
+func (v *volume) Control(t *kernel.Tx, h *kernel.DeviceHandle, code uint32, in, out []byte) (int, error) {
+	if err := v.answers(code, !h.Reads && !h.Writes); err != nil {
+		return 0, err
+	}
 	switch code {
+	// Source: document, FSCTL_LOCK_VOLUME.
+	case win32.FSCTL_LOCK_VOLUME:
+		return 0, v.lock(h)
+	// Source: document, FSCTL_DISMOUNT_VOLUME; that the cache is not flushed is inference.
+	case win32.FSCTL_DISMOUNT_VOLUME:
+		return 0, v.dismount(t)
 	case win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS:
 		return v.diskExtents(out)
 	case win32.IOCTL_VOLUME_ONLINE:
 		record := v.volumeRecord
 		record.Offline = false
 		v.setRecord(t, record)
-		t.onCommit(func() { v.offline = false })
+		t.OnCommit(func() { v.offline = false })
 		return 0, nil
 	case win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME:
 		return v.deviceName(out)
@@ -85,7 +96,7 @@ func (v *volume) control(t *tx, code uint32, in, out []byte) (int, error) {
 		}.Encode())
 	case win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.IOCTL_SCSI_GET_ADDRESS, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX,
 		win32.IOCTL_DISK_IS_WRITABLE, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX:
-		return d.control(t, code, in, out)
+		return d.Control(t, h, code, in, out)
 	}
 	return 0, win32.ERROR_INVALID_FUNCTION
 }
@@ -112,7 +123,7 @@ func (v *volume) diskExtents(out []byte) (int, error) {
 
 // ntfsData is FSCTL_GET_NTFS_VOLUME_DATA. Without NTFS it fails with
 // ERROR_INVALID_FUNCTION.
-func (v *volume) ntfsData(t *tx, out []byte) (int, error) {
+func (v *volume) ntfsData(t *kernel.Tx, out []byte) (int, error) {
 	if err := v.ready(); err != nil {
 		return 0, err
 	}
@@ -129,7 +140,7 @@ func (v *volume) ntfsData(t *tx, out []byte) (int, error) {
 // extend is FSCTL_EXTEND_VOLUME (docs/develop/contract/volumes.md#growth). The new number
 // of sectors must fit the partition and add at least one cluster. NTFS reserves a
 // sector, and so up to a cluster, for the copy of its boot sector.
-func (v *volume) extend(t *tx, in []byte) error {
+func (v *volume) extend(t *kernel.Tx, in []byte) error {
 	sectors, err := win32.DecodeSectors(in)
 	if err != nil {
 		return inputError(in, 8)
@@ -166,14 +177,14 @@ func (v *volume) extend(t *tx, in []byte) error {
 	}
 	fs, writes := bootsector.GrowNTFS(boot, v.fs, uint64(sectors))
 	for _, w := range writes {
-		v.write(t, w.Offset, w.Data)
+		v.put(t, w.Offset, w.Data)
 	}
-	t.onCommit(func() { v.fs = fs })
+	t.OnCommit(func() { v.fs = fs })
 	return nil
 }
 
-// present implements device.
-func (v *volume) present() error {
+// Present implements device.
+func (v *volume) Present() error {
 	if v.gone {
 		// Source: document, "Handling an IRP_MN_SURPRISE_REMOVAL Request", new requests fail;
 		// the number is inference.
@@ -182,11 +193,28 @@ func (v *volume) present() error {
 	return nil
 }
 
-func (v *volume) handles() *[]*deviceHandle { return &v.opens }
+// Opens implements device.
+func (v *volume) Opens(write bool, path string) error {
+	if v.formatting != nil || v.locked {
+		// Source: code, fastfat create.c, of a locked volume.
+		return win32.ERROR_ACCESS_DENIED // locked by a format or by its holder
+	}
+	if write && !v.offline && v.writable() != nil && v.n.Windows.WriteProtected == behavior.WriteProtectedRefused && v.mounted(&v.n.Tx) {
+		v.n.Chosen("writeProtected", "refuse to open a volume for writing", path)
+		// Source: inference, of a mounted file system; see the option writeProtected.
+		return win32.ERROR_WRITE_PROTECT
+	}
+	return nil
+}
 
-// flush implements device. On a read-only volume it fails
+// Covers implements device.
+func (v *volume) Covers(d kernel.Device) bool {
+	return d == kernel.Device(v) || slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk.Covers(d) })
+}
+
+// Flush implements device. On a read-only volume it fails
 // (docs/develop/contract/volumes.md#flush).
-func (v *volume) flush() error {
+func (v *volume) Flush() error {
 	if err := v.ready(); err != nil {
 		return err
 	}
@@ -197,8 +225,8 @@ func (v *volume) flush() error {
 	return nil
 }
 
-// readAt reads whole sectors. At the end of the volume it returns fewer bytes.
-func (v *volume) readAt(p []byte, off int64) (int, error) {
+// Read reads whole sectors. At the end of the volume it returns fewer bytes.
+func (v *volume) Read(p []byte, off int64) (int, error) {
 	s := int64(v.sector())
 	if off < 0 || off%s != 0 || int64(len(p))%s != 0 {
 		// Source: document, CreateFileW, "Physical Disks and Volumes"; the number is inference.
@@ -219,9 +247,9 @@ func (v *volume) readAt(p []byte, off int64) (int, error) {
 	return size, err
 }
 
-// writeAt writes whole sectors of a volume without a file system. On a mounted
-// file system it fails, as for a disk; see disk.writeAt.
-func (v *volume) writeAt(t *tx, p []byte, off int64) (int, error) {
+// Write writes whole sectors of a volume without a file system. On a mounted
+// file system it fails, as for a disk; see disk.write.
+func (v *volume) Write(t *kernel.Tx, p []byte, off int64) (int, error) {
 	s := int64(v.sector())
 	if off < 0 || off%s != 0 || int64(len(p))%s != 0 || uint64(off) > v.length() || uint64(len(p)) > v.length()-uint64(off) {
 		// Source: document, CreateFileW, "Physical Disks and Volumes"; the number is inference.
@@ -239,6 +267,6 @@ func (v *volume) writeAt(t *tx, p []byte, off int64) (int, error) {
 		// Source: document, WriteFile, "a write on a volume handle"; the number is inference.
 		return 0, win32.ERROR_ACCESS_DENIED
 	}
-	v.write(t, uint64(off), p)
+	v.put(t, uint64(off), p)
 	return len(p), nil
 }

@@ -6,11 +6,12 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // detect reads the boot sector and updates fs, fsid and tree. The bytes alone
 // decide which file system the volume has, whatever wrote them.
-func (v *volume) detect(t *tx) {
+func (v *volume) detect(t *kernel.Tx) {
 	var b [bootsector.Size]byte
 	var fs bootsector.FileSystem
 	ok := false
@@ -43,10 +44,10 @@ func (v *volume) detect(t *tx) {
 	}
 	// The file system was not created here: the node does not know its files, so
 	// it starts empty.
-	v.tree = filetree.New(t.files(v))
+	v.tree = filetree.New(v.files(t))
 	fsid := v.fsid
 	v.n.trees[fsid] = v.tree
-	t.onRollback(func() {
+	t.OnRollback(func() {
 		delete(v.n.trees, fsid)
 		v.forget()
 	})
@@ -58,7 +59,7 @@ func (v *volume) forget() {
 }
 
 // mounted reports whether v has a file system that Windows recognizes.
-func (v *volume) mounted(t *tx) bool {
+func (v *volume) mounted(t *kernel.Tx) bool {
 	v.detect(t)
 	return v.tree != nil
 }
@@ -104,3 +105,26 @@ func allocated(dir *filetree.Entry, cluster uint64) uint64 {
 	}
 	return n
 }
+
+// files returns the receiver for changes of v's file tree. Its keys are below the
+// file system's own prefix.
+func (v *volume) files(t *kernel.Tx) fileChanges { return fileChanges{t, filePrefix(v.fsid), v} }
+
+// fileChanges implements filetree.Changes.
+type fileChanges struct {
+	tx     *kernel.Tx
+	prefix string
+	vol    *volume // nil if nothing is cached
+}
+
+func (c fileChanges) Put(key string, v any) {
+	c.vol.cache(c.tx, c.prefix+key)
+	c.tx.Put(c.prefix+key, v)
+}
+
+func (c fileChanges) Delete(key string) {
+	c.vol.cache(c.tx, c.prefix+key)
+	c.tx.Delete(c.prefix + key)
+}
+
+func filePrefix(fsid string) string { return "file/" + fsid + "/" }

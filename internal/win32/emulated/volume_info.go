@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // VolumeNames implements [win32.Volumes].
@@ -12,7 +13,7 @@ import (
 // Source: document, FindFirstVolumeW. That offline volumes are listed: code of Arsenal Image
 // Mounter.
 func (n *Node) VolumeNames() (names []string, err error) {
-	err = n.do(func(*tx) error {
+	err = n.Do(func(*kernel.Tx) error {
 		for _, v := range n.volumes {
 			if v.visible() {
 				names = append(names, v.name())
@@ -76,7 +77,7 @@ func (n *Node) rootVolume(root string, strict bool) (*volume, error) {
 //
 // Source: document, GetVolumeInformationW.
 func (n *Node) VolumeInformation(root string) (info win32.VolumeInfo, err error) {
-	err = n.do(func(t *tx) error {
+	err = n.Do(func(t *kernel.Tx) error {
 		v, err := n.rootVolume(root, true)
 		if err != nil {
 			return err
@@ -119,7 +120,7 @@ const shareSize = 1 << 40
 // Source: document, GetDiskFreeSpaceExW, also of a directory on a share; code, hcsshim asks a
 // volume by its name.
 func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
-	err = n.do(func(t *tx) error {
+	err = n.Do(func(t *kernel.Tx) error {
 		v, err := n.rootVolume(root, false)
 		if err != nil {
 			return err

@@ -7,12 +7,13 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // lock is FSCTL_LOCK_VOLUME. It fails with ERROR_ACCESS_DENIED while a file of the volume
 // or another handle with access to its data is open, and flushes the volume (Microsoft:
 // FSCTL_LOCK_VOLUME; code: WSL disk.cpp).
-func (v *volume) lock(h *deviceHandle) error {
+func (v *volume) lock(h *kernel.DeviceHandle) error {
 	if v.offline {
 		// Source: document, winioctl.h and IOCTL_VOLUME_OFFLINE.
 		return win32.ERROR_NOT_READY
@@ -20,22 +21,21 @@ func (v *volume) lock(h *deviceHandle) error {
 	if v.n.ownVolume(v) {
 		return win32.ERROR_ACCESS_DENIED // Source: document, FSCTL_LOCK_VOLUME; the number is inference
 	}
-	for _, o := range v.n.handles {
-		if u, ok := o.object.(volumeUser); ok && u.usedVolume() == v && o.object != object(h) {
-			return win32.ERROR_ACCESS_DENIED // Source: code, WSL disk.cpp: 5 while the volume is in use
-		}
+	if v.n.InUse(v, h) {
+		return win32.ERROR_ACCESS_DENIED // Source: code, WSL disk.cpp: 5 while the volume is in use
 	}
-	if v.locked != nil || v.formatting != nil {
+	if v.locked || v.formatting != nil {
 		return win32.ERROR_ACCESS_DENIED // Source: document, FSCTL_LOCK_VOLUME; the number is inference
 	}
-	v.locked, v.unflushed = h, nil
+	v.locked, v.unflushed = true, nil
+	h.OnClose = func() { v.locked = false }
 	return nil
 }
 
 // dismount is FSCTL_DISMOUNT_VOLUME, which works even while files are open: their handles
 // can only be closed. The next use mounts the file system again (Microsoft:
 // FSCTL_DISMOUNT_VOLUME). The cache is not flushed; that is inference.
-func (v *volume) dismount(t *tx) error {
+func (v *volume) dismount(t *kernel.Tx) error {
 	if v.offline {
 		// Source: document, winioctl.h and IOCTL_VOLUME_OFFLINE.
 		return win32.ERROR_NOT_READY
@@ -47,14 +47,10 @@ func (v *volume) dismount(t *tx) error {
 	if v.fsid == "" {
 		return nil
 	}
-	t.deletePrefix(closingPrefix(v.fsid)) // its open files will not be closed
-	t.onCommit(func() {
+	t.DeletePrefix(closingPrefix(v.fsid)) // its open files will not be closed
+	t.OnCommit(func() {
 		v.tree.Dismount()
-		for _, o := range v.n.handles {
-			if f, ok := o.object.(*file); ok && f.vol == v {
-				f.dismounted = true
-			}
-		}
+		v.dismounts++
 	})
 	return nil
 }
@@ -62,15 +58,15 @@ func (v *volume) dismount(t *tx) error {
 // cache notes that the record of a file changes and has not been flushed. The root
 // directory of a new file system is not cached, nor are the files of a share and of
 // Windows' own disk, which stays online.
-func (v *volume) cache(t *tx, key string) {
+func (v *volume) cache(t *kernel.Tx, key string) {
 	if v == nil || len(v.extents) == 0 || v.extents[0].disk.System || strings.HasSuffix(key, "/"+strconv.Itoa(int(filetree.RootID))) {
 		return
 	}
 	if _, noted := v.unflushed[key]; noted {
 		return
 	}
-	old, _ := t.n.store.Get(key)
-	t.onCommit(func() {
+	old, _ := v.n.Store.Get(key)
+	t.OnCommit(func() {
 		if v.unflushed == nil {
 			v.unflushed = map[string][]byte{}
 		}
@@ -82,15 +78,15 @@ func (v *volume) cache(t *tx, key string) {
 
 // loseCache makes the files of v what they were at the last flush. A disk that goes
 // offline takes what is in the cache with it (docs/develop/contract/disks.md#online-offline-read-only).
-func (n *Node) loseCache(t *tx, v *volume) {
+func (n *Node) loseCache(t *kernel.Tx, v *volume) {
 	if len(v.unflushed) == 0 {
 		return
 	}
-	n.log.Warn("Lost what was written since the last flush", "volume", v.name(), "files", len(v.unflushed))
+	n.Log.Warn("Lost what was written since the last flush", "volume", v.name(), "files", len(v.unflushed))
 	prefix := filePrefix(v.fsid)
 	records := map[string][]byte{}
-	for _, k := range n.store.Keys(prefix) {
-		records[k], _ = n.store.Get(k)
+	for _, k := range n.Store.Keys(prefix) {
+		records[k], _ = n.Store.Get(k)
 	}
 	for k, old := range v.unflushed {
 		if old == nil {
@@ -107,8 +103,8 @@ func (n *Node) loseCache(t *tx, v *volume) {
 	}
 	tree, err := filetree.Load(files)
 	if err != nil {
-		t.err = err
+		t.Err = err
 		return
 	}
-	t.onCommit(func() { n.trees[v.fsid] = tree })
+	t.OnCommit(func() { n.trees[v.fsid] = tree })
 }

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // span creates a volume from ranges of several disks.
-func (n *Node) span(t *tx, c nodespec.SpannedVolume, index int) error {
+func (n *Node) span(t *kernel.Tx, c nodespec.SpannedVolume, index int) error {
 	r := volumeRecord{Partition: fmt.Sprintf("span-%d", index), Device: n.lastDevice() + 1}
-	guid, err := n.newGUID()
+	guid, err := n.NewGUID()
 	if err != nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func (n *Node) span(t *tx, c nodespec.SpannedVolume, index int) error {
 	r.Disk = r.Extents[0].Disk
 	v.volumeRecord = r
 	t.Put(volumeKey(guid), r)
-	t.onCommit(func() {
+	t.OnCommit(func() {
 		n.known[r.identity()] = r
 		n.spanned = append(n.spanned, r)
 		n.volumes = append(n.volumes, v)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -59,7 +60,7 @@ func one2(t testing.TB, n *Node) string {
 
 func TestVolumeArrivalDelay(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	n := blank(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(time.Second)}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
+	n := blank(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(time.Second)}, nodespec.Disk{Size: gib}, kernel.Machine{Now: func() time.Time { return now }})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, 16*mib, 500*mib))
 	if vs := volumesOn(t, n, 1); len(vs) != 0 {
@@ -82,7 +83,7 @@ func TestVolumeArrivalDelay(t *testing.T) {
 func TestNewVolumesAreLate(t *testing.T) {
 	for value, want := range map[string]int{nodespec.NewVolumesLate: 0, nodespec.NewVolumesAtOnce: 1} {
 		now := time.Unix(1e9, 0)
-		n := blank(t, nodespec.Config{Windows: nodespec.Windows{NewVolumes: value}}, nodespec.Disk{Size: gib}, Machine{Now: func() time.Time { return now }})
+		n := blank(t, nodespec.Config{Windows: nodespec.Windows{NewVolumes: value}}, nodespec.Disk{Size: gib}, kernel.Machine{Now: func() time.Time { return now }})
 		partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib))
 		if vs := volumesOn(t, n, 1); len(vs) != want {
 			t.Errorf("%s: volumes %v, want %d", value, vs, want)
@@ -454,7 +455,7 @@ func TestVolumeNamesPersist(t *testing.T) {
 	if err := n.Discard("lun-7"); err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range n.store.Keys("") {
+	for _, k := range n.Store.Keys("") {
 		if strings.Contains(k, "lun-7") {
 			t.Errorf("%s of a discarded disk is still stored", k)
 		}

@@ -1,4 +1,4 @@
-package emulated
+package kernel
 
 import (
 	"errors"
@@ -6,13 +6,28 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 )
 
+// Image returns the open image of an attached disk, or nil.
+func (n *Kernel) Image(id string) *os.File { return n.images[id] }
+
+// CloseImage closes the image of a disk that is not attached any more.
+func (n *Kernel) CloseImage(id string) error {
+	f := n.images[id]
+	delete(n.images, id)
+	delete(n.written, id)
+	return f.Close()
+}
+
+// RemoveImage deletes the image of a disk.
+func (n *Kernel) RemoveImage(id string) error { return os.Remove(n.imagePath(id)) }
+
 // imagePath returns the path of the image of the disk with identity id.
-func (n *Node) imagePath(id string) string {
-	return filepath.Join(n.store.Dir(), "disk-"+id+".img")
+func (n *Kernel) imagePath(id string) string {
+	return filepath.Join(n.Store.Dir(), "disk-"+id+".img")
 }
 
 // writtenChunk is the size of the chunks for which a node remembers whether it has
@@ -20,15 +35,15 @@ func (n *Node) imagePath(id string) string {
 // holes, such as Windows, zeroing a range would mean reading all of it.
 const writtenChunk = 1 << 20
 
-// createImage creates the image of a new disk. The file is sparse: a 3 TiB disk
+// CreateImage creates the image of a new disk. The file is sparse: a 3 TiB disk
 // takes only the space of what is written to it.
-func (n *Node) createImage(id string, size uint64) (*os.File, error) {
+func (n *Kernel) CreateImage(id string, size uint64) (*os.File, error) {
 	f, err := os.OpenFile(n.imagePath(id), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := makeSparse(f); err != nil {
-		n.log.Debug("Failed to make a disk image sparse", "image", f.Name(), "err", err)
+		n.Log.Debug("Failed to make a disk image sparse", "image", f.Name(), "err", err)
 	}
 	f, err = n.useImage(f, id, size)
 	if err != nil {
@@ -39,9 +54,9 @@ func (n *Node) createImage(id string, size uint64) (*os.File, error) {
 	return f, nil
 }
 
-// openImage opens the image of an existing disk. While the disk was detached, other
+// OpenImage opens the image of an existing disk. While the disk was detached, other
 // programs may have written to the image.
-func (n *Node) openImage(id string, size uint64) (*os.File, error) {
+func (n *Kernel) OpenImage(id string, size uint64) (*os.File, error) {
 	delete(n.written, id)
 	f, err := os.OpenFile(n.imagePath(id), os.O_RDWR, 0o600)
 	if err != nil {
@@ -54,9 +69,9 @@ func (n *Node) openImage(id string, size uint64) (*os.File, error) {
 	return n.useImage(f, id, size)
 }
 
-// checkImage returns an error if the image of a disk is missing, or has less than the
+// CheckImage returns an error if the image of a disk is missing, or has less than the
 // disk's bytes.
-func (n *Node) checkImage(id string, size uint64) error {
+func (n *Kernel) CheckImage(id string, size uint64) error {
 	path := n.imagePath(id)
 	info, err := os.Stat(path)
 	if err != nil {
@@ -78,8 +93,8 @@ func cutImage(f *os.File, size uint64) error {
 	return f.Truncate(int64(size))
 }
 
-func (n *Node) useImage(f *os.File, id string, size uint64) (*os.File, error) {
-	if err := fitImage(f, size); err != nil {
+func (n *Kernel) useImage(f *os.File, id string, size uint64) (*os.File, error) {
+	if err := FitImage(f, size); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -87,8 +102,8 @@ func (n *Node) useImage(f *os.File, id string, size uint64) (*os.File, error) {
 	return f, nil
 }
 
-// fitImage makes f at least size bytes long.
-func fitImage(f *os.File, size uint64) error {
+// FitImage makes f at least size bytes long.
+func FitImage(f *os.File, size uint64) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -102,8 +117,8 @@ func fitImage(f *os.File, size uint64) error {
 	return nil
 }
 
-// applyWrite makes a write of the journal in its image.
-func (n *Node) applyWrite(w journal.ImageWrite) error {
+// ApplyWrite makes a write of the journal in its image.
+func (n *Kernel) ApplyWrite(w journal.ImageWrite) error {
 	f := n.images[w.Disk]
 	if f == nil {
 		return nil // the disk has been discarded
@@ -132,9 +147,9 @@ func (n *Node) applyWrite(w journal.ImageWrite) error {
 	return err
 }
 
-// readImage fills p with the bytes of f at off. It does not read holes, which are most of
+// ReadImage fills p with the bytes of f at off. It does not read holes, which are most of
 // what a look at a disk covers.
-func readImage(f *os.File, p []byte, off int64) (done int, err error) {
+func ReadImage(f *os.File, p []byte, off int64) (done int, err error) {
 	const chunk = 64 << 10
 	for done < len(p) {
 		from := off + int64(done)
@@ -182,6 +197,69 @@ func zeroRange(f *os.File, off, length uint64) error {
 			}
 		}
 		off += uint64(len(chunk))
+	}
+	return nil
+}
+
+// RemoveImages removes the images in the state directory that belong to no known
+// disk.
+func (n *Kernel) RemoveImages(known func(id string) bool) error {
+	names, err := filepath.Glob(n.imagePath("*"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		id := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), "disk-"), ".img")
+		if known(id) {
+			continue
+		}
+		if err := os.Remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FillImage copies the file at path to the image of a new disk.
+func (n *Kernel) FillImage(id, path string) error {
+	delete(n.written, id)
+	return CopyImage(n.images[id], path)
+}
+
+// CopyImage copies the file at path to image. Zeros stay holes.
+func CopyImage(image *os.File, path string) error {
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, 1<<20)
+	for off := uint64(0); off < uint64(info.Size()); {
+		at, err := nextData(from, off)
+		if err != nil {
+			return err
+		}
+		if at >= uint64(info.Size()) {
+			break
+		}
+		off = at
+		size, err := from.ReadAt(buf, int64(off))
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if size == 0 {
+			break
+		}
+		if !allZero(buf[:size]) {
+			if _, err := image.WriteAt(buf[:size], int64(off)); err != nil {
+				return err
+			}
+		}
+		off += uint64(size)
 	}
 	return nil
 }

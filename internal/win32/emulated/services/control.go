@@ -1,4 +1,4 @@
-package emulated
+package services
 
 import (
 	"cmp"
@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // openService is OpenServiceW.
 //
 // Source: document, OpenServiceW, ERROR_INVALID_NAME and ERROR_SERVICE_DOES_NOT_EXIST.
-func (n *Node) openService(name string) (*service, error) {
+func (n *Services) openService(name string) (*service, error) {
 	if !validServiceName(name) {
 		return nil, win32.ERROR_INVALID_NAME
 	}
@@ -26,11 +27,11 @@ func (n *Node) openService(name string) (*service, error) {
 // ServiceStatus implements [win32.Services].
 //
 // Source: document, QueryServiceStatusEx.
-func (n *Node) ServiceStatus(name string) (status win32.ServiceStatus, err error) {
-	err = n.do(func(*tx) error {
+func (n *Services) ServiceStatus(name string) (status win32.ServiceStatus, err error) {
+	err = n.Do(func(*kernel.Tx) error {
 		s, err := n.openService(name)
 		if err == nil {
-			status = s.status(n.now())
+			status = s.status(n.Now())
 		}
 		return err
 	})
@@ -40,8 +41,8 @@ func (n *Node) ServiceStatus(name string) (status win32.ServiceStatus, err error
 // ServiceConfig implements [win32.Services].
 //
 // Source: document, QueryServiceConfigW.
-func (n *Node) ServiceConfig(name string) (config win32.ServiceConfig, err error) {
-	err = n.do(func(*tx) error {
+func (n *Services) ServiceConfig(name string) (config win32.ServiceConfig, err error) {
+	err = n.Do(func(*kernel.Tx) error {
 		s, err := n.openService(name)
 		if err != nil {
 			return err
@@ -56,8 +57,8 @@ func (n *Node) ServiceConfig(name string) (config win32.ServiceConfig, err error
 // StartService implements [win32.Services].
 //
 // Source: document, StartServiceW.
-func (n *Node) StartService(name string) error {
-	return n.do(func(t *tx) error {
+func (n *Services) StartService(name string) error {
+	return n.Do(func(t *kernel.Tx) error {
 		s, err := n.openService(name)
 		if err != nil {
 			return err
@@ -75,11 +76,11 @@ func (n *Node) StartService(name string) error {
 //
 // Source: document, StartServiceW, the table of errors.
 // Source of ERROR_CIRCULAR_DEPENDENCY: inference, by the text of the code in winerror.h.
-func (n *Node) start(t *tx, s *service, path []*service) (time.Time, error) {
+func (n *Services) start(t *kernel.Tx, s *service, path []*service) (time.Time, error) {
 	if slices.Contains(path, s) {
 		return time.Time{}, win32.ERROR_CIRCULAR_DEPENDENCY
 	}
-	now := n.now()
+	now := n.Now()
 	if state := s.status(now).State; state != win32.SERVICE_STOPPED {
 		if len(path) == 0 {
 			return time.Time{}, win32.ERROR_SERVICE_ALREADY_RUNNING
@@ -125,13 +126,13 @@ func (n *Node) start(t *tx, s *service, path []*service) (time.Time, error) {
 //
 // Source: document, ControlService, the table of errors. Of a service that starts, the page says
 // both that it gets the control and that it does not.
-func (n *Node) ControlService(name string, control uint32) (status win32.ServiceStatus, err error) {
-	err = n.do(func(t *tx) error {
+func (n *Services) ControlService(name string, control uint32) (status win32.ServiceStatus, err error) {
+	err = n.Do(func(t *kernel.Tx) error {
 		s, err := n.openService(name)
 		if err != nil {
 			return err
 		}
-		now := n.now()
+		now := n.Now()
 		status = s.status(now)
 		switch status.State {
 		case win32.SERVICE_STOPPED:
@@ -157,7 +158,7 @@ func (n *Node) ControlService(name string, control uint32) (status win32.Service
 }
 
 // dependents returns the services that depend directly on s, sorted by name.
-func (n *Node) dependents(s *service) []*service {
+func (n *Services) dependents(s *service) []*service {
 	var found []*service
 	for _, d := range n.services {
 		if slices.ContainsFunc(d.DependsOn, func(name string) bool { return strings.EqualFold(name, s.Name) }) {
@@ -173,8 +174,8 @@ func (n *Node) dependents(s *service) []*service {
 // EnumDependentServicesW, "reverse sequence of start order").
 //
 // Source: document, EnumDependentServicesW.
-func (n *Node) DependentServices(name string, state uint32) (list []win32.DependentService, err error) {
-	err = n.do(func(*tx) error {
+func (n *Services) DependentServices(name string, state uint32) (list []win32.DependentService, err error) {
+	err = n.Do(func(*kernel.Tx) error {
 		s, err := n.openService(name)
 		if err != nil {
 			return err
@@ -191,7 +192,7 @@ func (n *Node) DependentServices(name string, state uint32) (list []win32.Depend
 				}
 				seen[d] = true
 				visit(d)
-				status := d.status(n.now())
+				status := d.status(n.Now())
 				if state == win32.SERVICE_STATE_ALL || status.State != win32.SERVICE_STOPPED {
 					list = append(list, win32.DependentService{Name: d.Name, Status: status})
 				}

@@ -1,4 +1,4 @@
-package emulated
+package kernel
 
 import (
 	"errors"
@@ -24,10 +24,10 @@ var swept sync.Once
 
 // makeTempDir creates the directory of a temporary node. The first one of a process removes
 // those of nodes whose processes were killed.
-func (n *Node) makeTempDir() (string, error) {
+func (n *Kernel) makeTempDir() (string, error) {
 	swept.Do(func() {
 		if err := removeAbandoned(os.TempDir()); err != nil {
-			n.log.Warn("Failed to remove temporary directories of killed emulated nodes", "err", err)
+			n.Log.Warn("Failed to remove temporary directories of killed emulated nodes", "err", err)
 		}
 	})
 	return os.MkdirTemp("", tempPrefix)

@@ -1,4 +1,4 @@
-package emulated
+package kernel
 
 import (
 	"errors"
@@ -9,8 +9,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
+
+// open opens a kernel in a temporary directory.
+func open(t *testing.T) *Kernel {
+	t.Helper()
+	n := New(nodespec.Config{}, behavior.Windows{}, Machine{}, func() {})
+	if _, err := n.Open(""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
 
 // TestAbandonedDirectories: directories of killed processes are removed; those in
 // use or just created stay, and so do those that no node created.
@@ -18,7 +34,7 @@ func TestAbandonedDirectories(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	t.Setenv("TMP", tmp)
-	lives := start(t, nodespec.Config{})
+	lives := open(t)
 	old := time.Now().Add(-2 * graceTime)
 	leave := func(name string, age time.Time, files ...string) string {
 		t.Helper()
@@ -50,7 +66,7 @@ func TestAbandonedDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	swept = sync.Once{} // as in another process
-	start(t, nodespec.Config{})
+	open(t)
 	if _, err := os.Stat(dead); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the directory of a killed node still exists: %v", err)
 	}

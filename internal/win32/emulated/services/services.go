@@ -1,4 +1,4 @@
-package emulated
+package services
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -57,7 +58,7 @@ func firstState(c nodespec.Service) (uint32, error) {
 	return 0, fmt.Errorf("state %q, want running, stopped or paused", c.State)
 }
 
-func validateService(c nodespec.Service) error {
+func Validate(c nodespec.Service) error {
 	if !validServiceName(c.Name) {
 		return fmt.Errorf("service name %q, want 1 to %d characters without slashes", c.Name, serviceNameMax)
 	}
@@ -78,8 +79,8 @@ func validateService(c nodespec.Service) error {
 	return nil
 }
 
-// iscsiService must run for the calls of the iSCSI initiator (docs/develop/contract/iscsi.md#the-service).
-const iscsiService = "MSiSCSI"
+// ISCSI must run for the calls of the iSCSI initiator (docs/develop/contract/iscsi.md#the-service).
+const ISCSI = "MSiSCSI"
 
 // defaultServices are on every node whose configuration does not have services
 // with these names.
@@ -88,7 +89,7 @@ func defaultServices() []nodespec.Service {
 		{Name: "RpcSs", DisplayName: "Remote Procedure Call (RPC)", StartType: "auto", RefusesStop: true},
 		{Name: "LanmanWorkstation", DisplayName: "Workstation", StartType: "auto"},
 		{Name: "kubelet", StartType: "auto", DependsOn: []string{"RpcSs"}},
-		{Name: iscsiService, DisplayName: "Microsoft iSCSI Initiator Service", StartType: "manual"},
+		{Name: ISCSI, DisplayName: "Microsoft iSCSI Initiator Service", StartType: "manual"},
 	}
 }
 
@@ -131,9 +132,29 @@ func (s service) status(now time.Time) win32.ServiceStatus {
 	return st
 }
 
-// makeServices creates the services of a new node.
-func (n *Node) makeServices() error {
-	all := slices.Clone(n.cfg.Services)
+// Services are the node's service control manager.
+type Services struct {
+	*kernel.Kernel
+	services map[string]*service // by key
+}
+
+func New(k *kernel.Kernel) *Services {
+	return &Services{Kernel: k, services: map[string]*service{}}
+}
+
+// iscsiServiceKey is serviceKey(iscsiService). It is a constant because every
+// call uses it.
+const iscsiServiceKey = "service/msiscsi"
+
+// ISCSIRuns reports whether the service of the iSCSI initiator runs.
+func (n *Services) ISCSIRuns() bool {
+	s := n.services[iscsiServiceKey]
+	return s != nil && s.status(n.Now()).State == win32.SERVICE_RUNNING
+}
+
+// Make creates the services of a new node.
+func (n *Services) Make() error {
+	all := slices.Clone(n.Config.Services)
 	for _, d := range defaultServices() {
 		if !slices.ContainsFunc(all, func(c nodespec.Service) bool { return strings.EqualFold(c.Name, d.Name) }) {
 			all = append(all, d)
@@ -151,32 +172,32 @@ func (n *Node) makeServices() error {
 }
 
 // setService creates or replaces a service. The caller holds the node's lock.
-func (n *Node) setService(c nodespec.Service) error {
+func (n *Services) setService(c nodespec.Service) error {
 	now, err := firstState(c)
 	if err != nil {
 		return err
 	}
-	return n.cause(n.transact(func(t *tx) error {
+	return n.Cause(n.Transact(func(t *kernel.Tx) error {
 		c.DependsOn = slices.Clone(c.DependsOn)
 		n.putService(t, service{Service: c, Now: now})
 		return nil
 	}))
 }
 
-func (n *Node) putService(t *tx, s service) {
+func (n *Services) putService(t *kernel.Tx, s service) {
 	key := serviceKey(s.Name)
 	t.Put(key, s)
-	t.onCommit(func() { n.services[key] = &s })
+	t.OnCommit(func() { n.services[key] = &s })
 }
 
-// loadServices loads the stored services. Their pending states have ended.
-func (n *Node) loadServices() error {
-	for _, k := range n.store.Keys("service/") {
+// Load loads the stored services. Their pending states have ended.
+func (n *Services) Load() error {
+	for _, k := range n.Store.Keys("service/") {
 		var s service
-		if err := n.store.Read(k, &s); err != nil {
+		if err := n.Store.Read(k, &s); err != nil {
 			return fmt.Errorf("%s: %w", k, err)
 		}
-		if err := validateService(s.Service); err != nil || serviceKey(s.Name) != k {
+		if err := Validate(s.Service); err != nil || serviceKey(s.Name) != k {
 			return errors.Join(fmt.Errorf("%s: not a service: %+v", k, s), err)
 		}
 		n.services[k] = &s
@@ -185,24 +206,24 @@ func (n *Node) loadServices() error {
 }
 
 // service returns the service with this name, or nil.
-func (n *Node) service(name string) *service { return n.services[serviceKey(name)] }
+func (n *Services) service(name string) *service { return n.services[serviceKey(name)] }
 
 // SetService creates a service, or replaces the one with its name.
-func (n *Node) SetService(c nodespec.Service) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.usable(); err != nil {
+func (n *Services) SetService(c nodespec.Service) error {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if err := n.Usable(); err != nil {
 		return err
 	}
-	if err := validateService(c); err != nil {
+	if err := Validate(c); err != nil {
 		return err
 	}
 	return n.setService(c)
 }
 
-// bootServices starts the services that Windows starts at boot, and no others,
+// Boot starts the services that Windows starts at boot, and no others,
 // all at once.
-func (n *Node) bootServices(t *tx) {
+func (n *Services) Boot(t *kernel.Tx) {
 	for _, s := range n.services {
 		next := *s
 		next.Now, next.ExitCode, next.since, next.until = win32.SERVICE_STOPPED, 0, time.Time{}, time.Time{}
@@ -213,15 +234,15 @@ func (n *Node) bootServices(t *tx) {
 	}
 }
 
-// showServices returns the services, sorted by name.
-func (n *Node) showServices() []nodespec.ServiceInfo {
+// Show returns the services, sorted by name.
+func (n *Services) Show() []nodespec.ServiceInfo {
 	names := map[uint32]string{
 		win32.SERVICE_STOPPED: "stopped", win32.SERVICE_START_PENDING: "start pending", win32.SERVICE_STOP_PENDING: "stop pending",
 		win32.SERVICE_RUNNING: "running", win32.SERVICE_PAUSED: "paused",
 	}
 	var all []nodespec.ServiceInfo
 	for _, s := range n.services {
-		all = append(all, described(*s, names[s.status(n.now()).State]))
+		all = append(all, described(*s, names[s.status(n.Now()).State]))
 	}
 	slices.SortFunc(all, func(a, b nodespec.ServiceInfo) int {
 		return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))

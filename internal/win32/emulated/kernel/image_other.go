@@ -1,6 +1,6 @@
 //go:build !linux && !windows
 
-package emulated
+package kernel
 
 import "os"
 
