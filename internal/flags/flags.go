@@ -41,7 +41,7 @@ func (o *Served) Add(f *flag.FlagSet) {
 		}
 		return nil
 	})
-	choice(f, "format-existing", &o.rules.FormatExisting, "refuse", "ntfs", "what FormatVolume does with an NTFS file system that holds data: refuse, or `ntfs`, which formats it")
+	choice(f, "format-existing", &o.rules.FormatExisting, "refuse", "ntfs", "what FormatVolume does with an NTFS file system that holds data, or has other allocation units than requested: refuse, or `ntfs`, which formats it")
 	list(f, "protected-dir", &o.rules.ProtectedDirs, "`directory` whose disk is not partitioned, formatted, resized or taken offline, such as that of the container storage; repeatable; those of Windows, of page files, of working directories and of containerd and docker in C:\\ProgramData are protected always", func(dir string) error {
 		if strings.TrimSpace(dir) == "" {
 			return errors.New("want a directory")

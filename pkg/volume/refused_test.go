@@ -63,6 +63,46 @@ func TestRefusedAllocationUnit(t *testing.T) {
 	}
 }
 
+// A volume with other allocation units is formatted again only by the rule that gives up its
+// content, whether it has files or not.
+func TestFormatWithOtherAllocationUnits(t *testing.T) {
+	for name, filled := range map[string]bool{"empty": false, "with files": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nodespec.Config{}, data(2*gib, "NTFS"))
+			id := f.id(1)
+			f.mkdir(kubelet + `\m`)
+			if err := f.mount(id, kubelet+`\m`); err != nil {
+				t.Fatal(err)
+			}
+			if filled {
+				f.mkdir(kubelet + `\m\data`)
+			}
+			format := func(unit uint32) error {
+				_, err := f.volume.FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: id, AllocationUnitBytes: unit})
+				return err
+			}
+			f.unchanged(func() {
+				err := format(64 << 10)
+				wantKind(t, err, hosterr.ErrFailedPrecondition)
+				if hint := hosterr.HintOf(err); !strings.Contains(hint, "-format-existing=ntfs") {
+					t.Errorf("hint %q, want the flag in it", hint)
+				}
+			})
+			f.Node.FormatExisting = true
+			for range 2 { // again after a lost response
+				if err := format(64 << 10); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.Node.FormatExisting = false
+			if err := format(64 << 10); err != nil {
+				t.Errorf("the units that it has: %v", err)
+			}
+			wantKind(t, format(4096), hosterr.ErrFailedPrecondition, "65536 bytes, not 4096")
+		})
+	}
+}
+
 // Two formats of one volume at the same time are one, and an error for the caller that asked for
 // other allocation units.
 func TestFormatsWithDifferentAllocationUnits(t *testing.T) {

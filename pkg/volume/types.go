@@ -188,7 +188,8 @@ type FormatVolumeRequest struct {
 	Filesystem string
 	// AllocationUnitBytes is the size of an allocation unit: a power of 2 from 512, and from
 	// the sector size of the disk, to 2097152. 0 lets Windows choose. For an empty NTFS with
-	// units of another size the method fails with hosterr.ErrFailedPrecondition.
+	// units of another size the method fails with hosterr.ErrFailedPrecondition, unless the daemon
+	// runs with -format-existing=ntfs.
 	AllocationUnitBytes uint32
 }
 

@@ -151,7 +151,8 @@ func (v volumeAPI) IsVolumeFormatted(volumeID string) (bool, error) {
 func (v volumeAPI) FormatVolume(volumeID string) error { return v.FormatVolumeWithUnit(volumeID, 0) }
 
 // FormatVolumeWithUnit is FormatVolume with allocation units of a number of bytes, or, if that is
-// 0, those that Windows chooses. An empty NTFS with other units is an error.
+// 0, those that Windows chooses. An empty NTFS with other units is an error, unless the node's rule
+// FormatExisting is set.
 func (v volumeAPI) FormatVolumeWithUnit(volumeID string, bytes uint32) error {
 	if err := v.known(volumeID); err != nil {
 		return err
@@ -331,21 +332,31 @@ func (f format) done() (bool, error) {
 	case err != nil:
 		return false, mayStillRun("list the root directory", err)
 	case name == "":
-		if err := f.hasUnit(); err != nil {
+		err := f.hasUnit()
+		if err == nil {
+			return true, storage.LetUsersModify(f.v.host.Ctx, f.v.host.Node, volumeID, false)
+		}
+		// A file may come meanwhile, so only the rule that gives up content lets it be formatted.
+		if !f.v.host.Node.FormatExisting || !errors.As(err, new(otherUnit)) {
 			return false, err
 		}
-		return true, storage.LetUsersModify(f.v.host.Ctx, f.v.host.Node, volumeID, false)
-	case f.v.host.Node.FormatExisting:
+	}
+	if f.v.host.Node.FormatExisting {
 		if err := f.v.unshared(volumeID); err != nil {
 			return false, err
 		}
-		f.v.host.Node.Log.Warn("Formatting an NTFS volume that is not empty", "volume", volumeID, "contains", name)
+		f.v.host.Node.Log.Warn("Formatting an NTFS volume again", "volume", volumeID, "contains", name, "unit", f.unit)
 		return false, nil
 	}
 	return false, hosterr.TextWithHint(hosterr.ErrFailedPrecondition,
 		"if the data may be lost, as with the local static provisioner, empty the volume first or start csi-proxy with -format-existing=ntfs",
 		"it has an NTFS file system that is not empty (it contains %q), so it was not formatted", name)
 }
+
+// otherUnit is the error of an empty NTFS with other allocation units than requested.
+type otherUnit struct{ error }
+
+func (o otherUnit) Unwrap() error { return o.error }
 
 // hasUnit returns an error if the volume's NTFS has other allocation units than requested.
 func (f format) hasUnit() error {
@@ -359,8 +370,8 @@ func (f format) hasUnit() error {
 	defer vol.Close()
 	data, err := vol.NTFS(f.v.host.Ctx)
 	if err == nil && data.BytesPerCluster != f.unit {
-		err = hosterr.TextWithHint(hosterr.ErrFailedPrecondition, storage.ClearHint,
-			"it already has an empty NTFS file system with allocation units of %d bytes, not %d, so it was not formatted", data.BytesPerCluster, f.unit)
+		err = otherUnit{hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "ask for the units that it has, or for 0; or start csi-proxy with -format-existing=ntfs; or "+storage.ClearHint,
+			"it already has an empty NTFS file system with allocation units of %d bytes, not %d, so it was not formatted", data.BytesPerCluster, f.unit)}
 	}
 	return err
 }
