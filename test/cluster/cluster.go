@@ -15,8 +15,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"example.com/csi-driver/driver"
+	"example.com/csi-driver/simstorage"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
-	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/storage"
 )
 
 // Config describes a cluster.
@@ -33,7 +33,7 @@ type Cluster struct {
 	Servers *Servers
 	Client  kubernetes.Interface
 	Nodes   []*Node
-	Storage *storage.Storage
+	Storage *simstorage.Storage
 
 	config Config
 	stop   context.CancelFunc
@@ -44,6 +44,13 @@ type Cluster struct {
 const (
 	StorageClass      = "simulated-disks"  // disks of the storage system
 	ShareStorageClass = "simulated-shares" // directories of an SMB share, for several nodes at once
+)
+
+// The share of the SMB server that every simulated node has, and the name and password of its
+// account (nodespec.Config).
+const (
+	smbShare   = "data"
+	smbAccount = "csi"
 )
 
 // Start starts a cluster. It returns when all nodes are ready.
@@ -63,7 +70,7 @@ func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
 	if err := os.MkdirAll(disks, 0o700); err != nil {
 		return nil, err
 	}
-	c.Storage = storage.New(disks)
+	c.Storage = simstorage.New(simstorage.Config{FindBy: driver.SerialNumber, Dir: disks, Share: smbShare})
 	// Without the admission of service accounts pods start at once: no token is mounted.
 	if c.Servers, err = StartServers(ctx, config.Dir, config.Programs.Kubernetes, "--disable-admission-plugins=ServiceAccount"); err != nil {
 		return nil, err

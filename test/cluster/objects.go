@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"example.com/csi-driver/driver"
-	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/storage"
 )
 
 // makeObjects makes what Kubernetes has to know of the driver.
@@ -30,7 +29,7 @@ func (c *Cluster) makeObjects(ctx context.Context) error {
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "csi-driver", Name: "smb-account"},
-		StringData: map[string]string{driver.Username: storage.SMBUser, driver.Password: storage.SMBPassword},
+		StringData: map[string]string{driver.Username: smbAccount, driver.Password: smbAccount},
 	}
 	_, err = c.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: secret.Namespace}}, metav1.CreateOptions{})
 	if err != nil {

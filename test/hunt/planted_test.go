@@ -1,7 +1,6 @@
 package hunt_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +31,9 @@ type plant struct {
 	lock func(*node.Locks) *keymutex.Set
 	// crowded is the object that nearly all requests are about, or "".
 	crowded string
-	// runs is in how many runs it must be found, or 0 for plantedRuns. The first of them, up to
-	// from, find nothing and are left out.
-	from, runs uint64
+	// It must be found in plantedRuns runs from this one on. Those before find nothing and are left
+	// out.
+	from uint64
 }
 
 // answers is a plant of operations that do nothing and give this answer.
@@ -48,8 +47,8 @@ func answers(crowded, value string, err error, ops ...string) plant {
 }
 
 // lostLock is a plant of requests that do not wait for each other.
-func lostLock(crowded string, lock func(*node.Locks) *keymutex.Set) plant {
-	return plant{says: "not possible in any order", crowded: crowded, lock: lock}
+func lostLock(crowded string, from uint64, lock func(*node.Locks) *keymutex.Set) plant {
+	return plant{says: "not possible in any order", crowded: crowded, lock: lock, from: from}
 }
 
 var errPlanted = errors.New("an error without a reason")
@@ -87,12 +86,12 @@ var plants = map[string]plant{
 		})
 	}},
 	// Without those of volumes, tables or portals too little is found: other locks cover them.
-	"lost lock of paths":    lostLock("tree", func(l *node.Locks) *keymutex.Set { return &l.Paths }),
-	"lost lock of shares":   lostLock("files", func(l *node.Locks) *keymutex.Set { return &l.Shares }),
-	"lost lock of disks":    lostLock("disk1", func(l *node.Locks) *keymutex.Set { return &l.Disks }),
-	"lost lock of services": lostLock("service", func(l *node.Locks) *keymutex.Set { return &l.Services }),
-	"lost lock of targets":  lostLock("iscsi", func(l *node.Locks) *keymutex.Set { return &l.Targets }),
-	"lost lock":             {says: "not possible in any order", own: true, crowded: "disk1", runs: 150},
+	"lost lock of paths":    lostLock("tree", 0, func(l *node.Locks) *keymutex.Set { return &l.Paths }),
+	"lost lock of shares":   lostLock("files", 0, func(l *node.Locks) *keymutex.Set { return &l.Shares }),
+	"lost lock of disks":    lostLock("disk1", 50, func(l *node.Locks) *keymutex.Set { return &l.Disks }),
+	"lost lock of services": lostLock("service", 0, func(l *node.Locks) *keymutex.Set { return &l.Services }),
+	"lost lock of targets":  lostLock("iscsi", 0, func(l *node.Locks) *keymutex.Set { return &l.Targets }),
+	"lost lock":             {says: "not possible in any order", own: true, crowded: "disk1", from: 100},
 	// The attributes of a disk are those of up to a minute ago.
 	"stale cache": {says: "not possible in any order", crowded: "disk1", api: func(w *world, api win32.API) win32.API {
 		type entry struct {
@@ -130,7 +129,7 @@ var plants = map[string]plant{
 	}},
 	// FormatVolume succeeds when Windows begins to format. The answer is wrong only if something
 	// fails after that, or CSI Proxy is killed, which one run of 586 has: the first.
-	"early answer": {says: "not possible in any order", crowded: "disk1", from: 570, runs: 600, api: func(w *world, api win32.API) win32.API {
+	"early answer": {says: "not possible in any order", crowded: "disk1", from: 570, api: func(w *world, api win32.API) win32.API {
 		return win32.Observe(api, func(c *win32.Call) error {
 			if c.Name == "Format" {
 				who, _ := w.s.owner()
@@ -271,8 +270,7 @@ func TestPlanted(t *testing.T) {
 	rows := []string{"| planted | found in run | choices | after shrinking |", "|---|---|---|---|"}
 	for _, name := range slices.Sorted(maps.Keys(plants)) {
 		t.Run(name, func(t *testing.T) {
-			runs := cmp.Or(plants[name].runs, plantedRuns)
-			for n := plants[name].from; n < runs; n++ {
+			for n := plants[name].from; n < plants[name].from+plantedRuns; n++ {
 				sp := spec{world: int(n), plant: name}
 				res := run(t, sp, seeded(n, steps, plants[name].crowded))
 				if res.fault == "" {
@@ -292,7 +290,7 @@ func TestPlanted(t *testing.T) {
 				rows = append(rows, fmt.Sprintf("| %s | %d | %d | %d |", name, n+1, len(res.choices), len(small.choices)))
 				return
 			}
-			t.Errorf("not found in %d runs", runs)
+			t.Errorf("not found in %d runs", plantedRuns)
 		})
 	}
 	t.Logf("as a table:\n%s", strings.Join(rows, "\n"))

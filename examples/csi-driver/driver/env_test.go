@@ -140,7 +140,8 @@ func newEnv(t *testing.T, s setup, log klog.Logger) *env {
 	windows := func(c *simnode.Config) { c.World = s.world }
 	e := &env{setup: s, t: t, log: log, node: simnode.New(t, simstorage.Describe, quiet, windows)}
 	e.show, e.kubelet = e.node.Show, e.node.Filesystem()
-	e.storage = simstorage.New(e.node, nodeID, s.findBy)
+	e.storage = simstorage.New(simstorage.Config{FindBy: s.findBy})
+	e.storage.AddNode(nodeID, e.node)
 	return e
 }
 

@@ -119,7 +119,8 @@ func startDaemon(t *testing.T) (*env, *daemon, *control.Node) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.Close() })
-	e := &env{t: t, show: n.Show, kubelet: kubelet, storage: simstorage.New(n, nodeID, driver.SerialNumber)}
+	e := &env{t: t, show: n.Show, kubelet: kubelet, storage: simstorage.New(simstorage.Config{FindBy: driver.SerialNumber})}
+	e.storage.AddNode(nodeID, n)
 	e.begin()
 	return e, d, n
 }

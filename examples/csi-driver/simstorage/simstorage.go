@@ -1,12 +1,21 @@
-// Package simstorage is a storage system for a simulated node: it attaches disks to the
-// node, and makes directories on its SMB server and targets on its iSCSI portal. Tests
+// Package simstorage is a storage system for simulated nodes: it attaches each disk to one node
+// at a time, and makes directories on their SMB server and targets on their iSCSI portal. Tests
 // and demonstrations use it where a real driver calls the API of a cloud or an array.
+//
+// What a volume is on a disk moves with it to another node: partitions, boot sectors, sizes. The
+// names of files do not: a simulated node keeps them beside the disk. In the same way each node
+// has an SMB server and targets of its own, with the same names and other files.
 package simstorage
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -44,16 +53,25 @@ type Node interface {
 	RemoveISCSITarget(iqn string) error
 }
 
-// Storage is a storage system with one node. Its methods may be called concurrently. It
-// remembers volumes, and asks the node which of them are attached. So a call whose answer
-// was lost can be repeated.
+// Config is what a storage system is made with.
+type Config struct {
+	// FindBy is what its disks are to be found by: driver.Page83, driver.SerialNumber or driver.LUN.
+	FindBy string
+	// Dir is the directory of the disks that no node has. Without it a disk stays on the node from
+	// which it was detached, and there can be only one.
+	Dir string
+	// Share is the share of SMBServer with the directories, "" for SMBShare.
+	Share string
+}
+
+// Storage is a storage system. Its methods may be called concurrently. It remembers volumes, and
+// asks the nodes which of them are attached. So a call whose answer was lost can be repeated.
 type Storage struct {
-	node   Node
-	nodeID string
-	findBy string
+	c Config
 
 	mu      sync.Mutex
 	made    int                // disks, ever
+	nodes   map[string]Node    // by ID
 	volumes map[string]*volume // by ID
 }
 
@@ -65,8 +83,9 @@ type volume struct {
 	name string // of the disk, the directory or the target
 
 	// A disk also has:
-	disk string // its ID on the node; no other volume ever has it
+	disk string // its ID on a node; no other volume ever has it
 	lun  int
+	at   string // the node that has it, or may have it
 }
 
 const (
@@ -75,17 +94,31 @@ const (
 	adapter  = 9        // the adapter of the node that has the disks
 )
 
-// Describe adds the SMB server to the description of a node. [New] needs it.
+// Describe adds the SMB server with SMBShare to the description of a node.
 func Describe(c *simnode.Config) {
 	c.SMBServers = append(c.SMBServers, simnode.SMBServer{
 		Name: SMBServer, Shares: []string{SMBShare}, Accounts: []simnode.SMBAccount{{User: SMBUser, Password: SMBPassword}},
 	})
 }
 
-// New returns a storage system. Its disks are to be found by findBy: driver.Page83,
-// driver.SerialNumber or driver.LUN.
-func New(node Node, nodeID, findBy string) *Storage {
-	return &Storage{node: node, nodeID: nodeID, findBy: findBy, volumes: map[string]*volume{}}
+// New returns a storage system without nodes.
+func New(c Config) *Storage {
+	c.Share = cmp.Or(c.Share, SMBShare)
+	return &Storage{c: c, nodes: map[string]Node{}, volumes: map[string]*volume{}}
+}
+
+// AddNode adds a node.
+func (s *Storage) AddNode(id string, n Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes[id] = n
+}
+
+// Volumes returns how many volumes there are.
+func (s *Storage) Volumes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.volumes)
 }
 
 // Create implements [driver.Storage].
@@ -97,7 +130,7 @@ func (s *Storage) Create(_ context.Context, name, kind string, size int64) (driv
 	case driver.KindDisk:
 		v.ID = driver.DiskID(v.name)
 	case driver.KindSMB:
-		v.ID = driver.SMBID(SMBServer, SMBShare, v.name)
+		v.ID = driver.SMBID(SMBServer, s.c.Share, v.name)
 	case driver.KindISCSI:
 		v.ID = driver.ISCSIID(Portal, PortalPort, v.iqn(), 0)
 	default:
@@ -122,14 +155,24 @@ func (s *Storage) Create(_ context.Context, name, kind string, size int64) (driv
 func (s *Storage) make(v *volume) error {
 	switch v.kind {
 	case driver.KindSMB:
-		return s.node.AddShareDirectory(SMBServer, SMBShare, v.name)
+		return s.each(func(n Node) error { return n.AddShareDirectory(SMBServer, s.c.Share, v.name) })
 	case driver.KindISCSI:
-		return s.node.SetISCSITarget(v.target(v.Size))
+		return s.each(func(n Node) error { return n.SetISCSITarget(v.target(v.Size)) })
 	}
 	s.made++
 	v.disk = fmt.Sprintf("%s-%d", v.name, s.made)
 	if v.lun = s.freeLUN(); v.lun == maxDisks {
 		return status.Errorf(codes.ResourceExhausted, "there are %d disks already", maxDisks)
+	}
+	return nil
+}
+
+// each calls f for every node, until one fails.
+func (s *Storage) each(f func(Node) error) error {
+	for _, n := range s.nodes {
+		if err := f(n); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -168,24 +211,43 @@ func (s *Storage) Delete(_ context.Context, id string) error {
 	if v == nil {
 		return nil
 	}
-	state, err := s.node.Show()
+	if err := s.each(func(n Node) error { return s.discard(n, v) }); err != nil {
+		return err
+	}
+	if err := s.removeImage(v); err != nil {
+		return err
+	}
+	delete(s.volumes, id)
+	return nil
+}
+
+// discard removes from a node what it has of a volume, unless that is an attached disk.
+func (s *Storage) discard(n Node, v *volume) error {
+	state, err := n.Show()
 	if err != nil {
 		return err
 	}
-	if attached(state, v) != nil {
-		return status.Errorf(codes.FailedPrecondition, "volume %q is attached to node %q", id, s.nodeID)
+	switch {
+	case attached(state, v) != nil:
+		return status.Errorf(codes.FailedPrecondition, "volume %q is attached to node %q", v.ID, v.at)
+	case target(state, v) != nil:
+		return n.RemoveISCSITarget(v.iqn())
+	case v.kind == driver.KindDisk && slices.Contains(state.Detached, v.disk):
+		return n.DiscardDisk(v.disk)
 	}
-	if target(state, v) != nil {
-		if err := s.node.RemoveISCSITarget(v.iqn()); err != nil {
-			return err
-		}
+	return nil
+}
+
+// image returns the file that has the content of a disk while no node has it.
+func (s *Storage) image(v *volume) string { return filepath.Join(s.c.Dir, v.name) }
+
+func (s *Storage) removeImage(v *volume) error {
+	if s.c.Dir == "" || v.kind != driver.KindDisk {
+		return nil
 	}
-	if v.kind == driver.KindDisk && slices.Contains(state.Detached, v.disk) {
-		if err := s.node.DiscardDisk(v.disk); err != nil {
-			return err
-		}
+	if err := os.Remove(s.image(v)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	delete(s.volumes, id)
 	return nil
 }
 
@@ -208,24 +270,30 @@ func (s *Storage) get(id string) (*volume, error) {
 	return v, nil
 }
 
-// Attach implements [driver.Storage]. Nodes reach SMB and iSCSI volumes by themselves.
-func (s *Storage) Attach(_ context.Context, id, node string) (map[string]string, error) {
+// Attach implements [driver.Storage]. A disk that another node has is refused, as a cloud refuses
+// it. Nodes reach SMB and iSCSI volumes by themselves.
+func (s *Storage) Attach(_ context.Context, id, to string) (map[string]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v, err := s.get(id)
 	if err != nil {
 		return nil, err
 	}
-	if node != s.nodeID {
-		return nil, status.Errorf(codes.NotFound, "no node %q", node)
+	n := s.nodes[to]
+	if n == nil {
+		return nil, status.Errorf(codes.NotFound, "no node %q", to)
 	}
 	if v.kind != driver.KindDisk {
 		return nil, nil
 	}
-	if err := s.attach(v); err != nil {
+	if v.at != "" && v.at != to {
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is attached to node %q", id, v.at)
+	}
+	v.at = to
+	if err := s.attach(n, v); err != nil {
 		return nil, err
 	}
-	switch s.findBy {
+	switch s.c.FindBy {
 	case driver.LUN:
 		return map[string]string{driver.Adapter: strconv.Itoa(adapter), driver.LUN: strconv.Itoa(v.lun)}, nil
 	case driver.Page83:
@@ -235,8 +303,8 @@ func (s *Storage) Attach(_ context.Context, id, node string) (map[string]string,
 }
 
 // attach attaches the disk of a volume, unless it is attached.
-func (s *Storage) attach(v *volume) error {
-	state, err := s.node.Show()
+func (s *Storage) attach(n Node, v *volume) error {
+	state, err := n.Show()
 	if err != nil {
 		return err
 	}
@@ -247,14 +315,21 @@ func (s *Storage) attach(v *volume) error {
 			d.Size, d.Serial = simnode.Size(v.Size), v.name
 			d.Identifiers = []simnode.Identifier{{CodeSet: "ascii", Text: v.name}}
 			d.Address = &simnode.Address{Port: adapter, Lun: uint8(v.lun)}
+			if s.c.Dir != "" {
+				if _, err := os.Stat(s.image(v)); err == nil {
+					d.Image, d.Size = s.image(v), 0
+				} else if !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
 		}
-		info, err := s.node.AttachDisk(d)
+		info, err := n.AttachDisk(d)
 		if err != nil {
 			return err
 		}
 		disk = &info
 	}
-	return s.growDisk(disk, v.Size)
+	return growDisk(n, disk, v.Size)
 }
 
 // attached returns the attached disk of a volume, or nil.
@@ -277,32 +352,47 @@ func target(state simnode.State, v *volume) *simnode.ISCSITargetInfo {
 	return nil
 }
 
-// growDisk grows a disk of the node, unless it has the size.
-func (s *Storage) growDisk(d *simnode.DiskInfo, size int64) error {
+// growDisk grows a disk of a node, unless it has the size.
+func growDisk(n Node, d *simnode.DiskInfo, size int64) error {
 	whole := simnode.Size(size) - simnode.Size(size)%simnode.Size(d.SectorSize)
 	if d.Size >= whole {
 		return nil
 	}
-	return s.node.GrowDisk(d.Number, whole)
+	return n.GrowDisk(d.Number, whole)
 }
 
 // Detach implements [driver.Storage].
-func (s *Storage) Detach(_ context.Context, id, _ string) error {
+func (s *Storage) Detach(_ context.Context, id, from string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.volumes[id]
-	if v == nil || v.kind != driver.KindDisk {
+	if v == nil || v.kind != driver.KindDisk || v.at != from {
 		return nil
 	}
-	state, err := s.node.Show()
+	n := s.nodes[from]
+	state, err := n.Show()
 	if err != nil {
 		return err
 	}
-	disk := attached(state, v)
-	if disk == nil {
-		return nil
+	if d := attached(state, v); d != nil {
+		if s.c.Dir != "" {
+			// A second name of the file keeps the content when the node discards the disk.
+			if err := errors.Join(s.removeImage(v), os.Link(d.Image, s.image(v))); err != nil {
+				return err
+			}
+		}
+		if err := n.DetachDisk(d.Number); err != nil {
+			return err
+		}
+		state.Detached = append(state.Detached, v.disk)
 	}
-	return s.node.DetachDisk(disk.Number)
+	if s.c.Dir != "" && slices.Contains(state.Detached, v.disk) {
+		if err := n.DiscardDisk(v.disk); err != nil {
+			return err
+		}
+	}
+	v.at = ""
+	return nil
 }
 
 // Grow implements [driver.Storage].
@@ -326,25 +416,27 @@ func (s *Storage) Grow(_ context.Context, id string, size int64) (int64, error) 
 	return size, nil
 }
 
-// grow grows the disk of a volume if it is attached, or the LUN, and its disk if the
-// node is logged in.
+// grow grows the disk of a volume where it is attached, or the LUN, and its disk where a node is
+// logged in.
 func (s *Storage) grow(v *volume, size int64) error {
-	if v.kind == driver.KindISCSI {
-		if err := s.node.SetISCSITarget(v.target(size)); err != nil {
-			return err
-		}
-	}
-	state, err := s.node.Show()
-	if err != nil {
-		return err
-	}
-	disk, lun := attached(state, v), target(state, v)
-	for i, d := range state.Disks {
-		if disk != nil && d.Number == disk.Number || lun != nil && slices.Contains(lun.Disks, d.Number) {
-			if err := s.growDisk(&state.Disks[i], size); err != nil {
+	return s.each(func(n Node) error {
+		if v.kind == driver.KindISCSI {
+			if err := n.SetISCSITarget(v.target(size)); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
+		state, err := n.Show()
+		if err != nil {
+			return err
+		}
+		disk, lun := attached(state, v), target(state, v)
+		for i, d := range state.Disks {
+			if disk != nil && d.Number == disk.Number || lun != nil && slices.Contains(lun.Disks, d.Number) {
+				if err := growDisk(n, &state.Disks[i], size); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 }
