@@ -202,7 +202,8 @@ const pollEvery = 250 * time.Millisecond
 // wrong one would be formatted. The disk with the kubelet's directory is never found by its
 // place.
 //
-// A LUN alone fails with hosterr.ErrUnimplemented without [Abilities.GuardsDisks].
+// A LUN alone fails with hosterr.ErrUnimplemented without [Abilities.GuardsDisks], and where
+// no version from volume/v2alpha1 on is served, which says where the kubelet's directory is.
 func (m *Mounter) FindDisk(ctx context.Context, id Identity) (Disk, error) {
 	d, err := m.findDisk(ctx, id)
 	return d, hosterr.Wrap("find the disk with", id.String(), err)
@@ -243,6 +244,9 @@ func (m *Mounter) prepare(ctx context.Context, id Identity) (relying context.Con
 	closest, err := m.node.Volume.GetClosestVolumeIDFromTargetPath(ctx, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: m.node.KubeletDir})
 	if errors.Is(err, hosterr.ErrUnimplemented) && !id.lunAlone() {
 		return ctx, nil, nil
+	}
+	if errors.Is(err, hosterr.ErrUnimplemented) {
+		err = hosterr.WithHint("keep the disk of Windows from being found by its LUN", "", err, "mount the pipe of volume/v2alpha1, or set Adapter, or in NotAdapter the adapters of Windows' disk and of the temporary disk")
 	}
 	if err != nil {
 		return nil, nil, hosterr.Wrap("find the volume of the kubelet's directory", hosterr.Quote(m.node.KubeletDir), err)

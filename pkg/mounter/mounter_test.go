@@ -118,7 +118,7 @@ func TestDisksOfWindowsAreNotFound(t *testing.T) {
 	osDisk := func(c *simnode.Config) {
 		c.Disks = []simnode.Disk{{Size: 40 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []simnode.Partition{{FileSystem: "NTFS", Letter: "C"}}, Address: &simnode.Address{}}}
 	}
-	for _, w := range []way{inProcess, allPipes, existing} {
+	for _, w := range []way{inProcess, allPipes, v1Pipes, existing} {
 		x := newWorld(t, w, osDisk)
 		ctx, cancel := context.WithCancel(t.Context())
 		m := x.mounter(x.open(), mounter.Options{Clock: &fakeClock{each: func(n int) {
@@ -127,8 +127,12 @@ func TestDisksOfWindowsAreNotFound(t *testing.T) {
 			}
 		}}})
 		_, err := m.FindDisk(ctx, mounter.AzureLUN(0))
-		if w.existing {
-			refused(t, w.name, err, hosterr.ErrUnimplemented, "a LUN alone may find one of them")
+		if w.apis != nil {
+			text := "kubelet's directory"
+			if w.existing {
+				text = "a LUN alone may find one of them"
+			}
+			refused(t, w.name, err, hosterr.ErrUnimplemented, text)
 			if hint := hosterr.HintOf(err); !strings.Contains(hint, "NotAdapter") {
 				t.Errorf("hint %q", hint)
 			}

@@ -8,7 +8,7 @@ import (
 )
 
 // maxCalls bounds the responses that are lost one after the other. No step has so many calls.
-const maxCalls = 40
+const maxCalls = 80
 
 func (w world) fits(d driver) bool { return d.volume == nil && w.shares || d.volume != nil && w.blocks }
 
@@ -16,9 +16,10 @@ func (w world) fits(d driver) bool { return d.volume == nil && w.shares || d.vol
 // response lost once, and in the wrong order.
 func TestRoads(t *testing.T) {
 	if testing.Short() {
-		t.Skip("about 400 roads take too long with -short; make test runs them")
+		t.Skip("about 800 roads take too long with -short; make test runs them")
 	}
 	var alone sync.Map // results of roads, by driver, way and world
+	var both columns
 	t.Run("roads", func(t *testing.T) {
 		for _, d := range drivers() {
 			for _, w := range d.ways {
@@ -28,9 +29,15 @@ func TestRoads(t *testing.T) {
 					}
 					t.Run(d.name+", "+w.name+", "+world.name, func(t *testing.T) {
 						t.Parallel()
-						notes := walk(t, d, w, world)
-						alone.Store(road{d.name, w.name, world.name}, notes)
-						hold(t, roadResults, d, w, world.name, notes)
+						own, with := walk(t, d, w, world), walk(t, withPackage(d), w, world)
+						alone.Store(road{d.name, w.name, world.name}, own.result())
+						hold(t, roadResults, d, w, world.name, own.result())
+						hold(t, packageResults, d, w, world.name, with.result())
+						both.add(d, w, world.name, own, with)
+						both.found(d, own.result(), with.result())
+						if with.done < own.done {
+							t.Errorf("%s, %s, %s: %d steps with the package, and %d without", d.name, w.name, world.name, with.done, own.done)
+						}
 					})
 				}
 			}
@@ -65,7 +72,10 @@ func TestRoads(t *testing.T) {
 					}
 					t.Run(d.name+", "+w.name+", "+world.name, func(t *testing.T) {
 						t.Parallel()
-						hold(t, lossResults, d, w, world.name, lose(t, d, w, world))
+						own, with := lose(t, d, w, world), lose(t, withPackage(d), w, world)
+						hold(t, lossResults, d, w, world.name, own)
+						hold(t, packageLossResults, d, w, world.name, with)
+						both.found(d, own, with)
 					})
 				}
 			}
@@ -76,11 +86,25 @@ func TestRoads(t *testing.T) {
 			for _, w := range d.ways {
 				t.Run(d.name+", "+w.name, func(t *testing.T) {
 					t.Parallel()
-					hold(t, orderResults, d, w, "", wrongOrder(t, d, w))
+					own, with := wrongOrder(t, d, w), wrongOrder(t, withPackage(d), w)
+					hold(t, orderResults, d, w, "", own)
+					hold(t, packageOrderResults, d, w, "", with)
+					both.found(d, own, with)
 				})
 			}
 		}
 	})
+	t.Run("ordeals", func(t *testing.T) {
+		for _, d := range drivers() {
+			for _, w := range d.ways {
+				t.Run(d.name+", "+w.name, func(t *testing.T) {
+					t.Parallel()
+					both.found(d, ordeal(t, d, w), ordeal(t, withPackage(d), w))
+				})
+			}
+		}
+	})
+	t.Run("table", both.hold)
 	t.Run("identities", func(t *testing.T) {
 		for _, p := range presets() {
 			t.Run(p.driver.name+", "+p.name+", "+p.way.name, func(t *testing.T) {
@@ -145,7 +169,7 @@ func pairs() []pair {
 // lose loses each response once, and returns what the road notes that it does not note
 // without a loss.
 func lose(t *testing.T, d driver, w way, world world) string {
-	usual := strings.Split(walk(t, d, w, world), "; ")
+	usual := walk(t, d, w, world).notes
 	var notes []string
 	for skip := range maxCalls {
 		got, hit := walkWithLoss(t, d, w, world, skip)

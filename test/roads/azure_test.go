@@ -9,18 +9,20 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
+// onWindowsAdapter returns a disk of an Azure machine of generation 2 on the adapter of Windows' own.
+func onWindowsAdapter(lun uint32, d simnode.Disk) simnode.Disk {
+	d.Bus, d.Vendor, d.Product, d.Address = "sas", "Msft", "Virtual Disk", &simnode.Address{Lun: uint8(lun)}
+	d.Location = fmt.Sprintf("Integrated : Bus 0 : Device 63667 : Function 30746 : Adapter 0 : Port 0 : Target 0 : LUN %d", lun)
+	return d
+}
+
+var temporaryDisk = simnode.Disk{Size: 4 * gib, Content: "mbr", Partitions: []simnode.Partition{{FileSystem: "NTFS", Label: "Temporary Storage", Letter: "D"}}}
+
 // Azure's driver looks for a LUN, and takes whichever disk has it. On Azure's machines of
 // generation 2, the disk of Windows and the temporary disk are on an adapter of their own, and
 // have the LUNs 0 and 1, as data disks do (azuredisk-csi-driver issue 2661).
 func TestAzureDisksWithOneLUN(t *testing.T) {
-	const lun = 7 // azureLUN
-	own := func(lun int, d simnode.Disk) simnode.Disk {
-		d.Bus, d.Vendor, d.Product, d.Address = "sas", "Msft", "Virtual Disk", &simnode.Address{Lun: uint8(lun)}
-		d.Location = fmt.Sprintf("Integrated : Bus 0 : Device 63667 : Function 30746 : Adapter 0 : Port 0 : Target 0 : LUN %d", lun)
-		return d
-	}
-	temporary := simnode.Disk{Size: 4 * gib, Content: "mbr", Partitions: []simnode.Partition{{FileSystem: "NTFS", Label: "Temporary Storage", Letter: "D"}}}
-	for name, luns := range map[string][2]int{"the temporary disk": {0, lun}, "the disk of Windows": {lun, 1}} {
+	for name, luns := range map[string][2]uint32{"the temporary disk": {0, azureLUN}, "the disk of Windows": {azureLUN, 1}} {
 		for _, w := range azureDisk.ways {
 			t.Run(name+", "+w.name, func(t *testing.T) {
 				life := func(node func(*simnode.Config)) (v *visit, notes string) {
@@ -43,7 +45,7 @@ func TestAzureDisksWithOneLUN(t *testing.T) {
 				for range 8 { // the driver looks through the disks in random order
 					v, notes := life(func(c *simnode.Config) {
 						keepsNumbers(c)
-						c.Disks = []simnode.Disk{own(luns[0], simnode.Disk{Content: "system"}), own(luns[1], temporary)}
+						c.Disks = []simnode.Disk{onWindowsAdapter(luns[0], simnode.Disk{Content: "system"}), onWindowsAdapter(luns[1], temporaryDisk)}
 						c.Registry = map[string][]string{`SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\ExistingPageFiles`: {`\??\D:\pagefile.sys`}}
 					})
 					state, err := v.node.Show()
@@ -59,7 +61,7 @@ func TestAzureDisksWithOneLUN(t *testing.T) {
 	}
 	// While the data disk is on its way, its LUN is that of no disk.
 	v := arrive(t, azureDisk, azureDisk.ways[0], world{node: func(c *simnode.Config) {
-		c.Disks = []simnode.Disk{own(0, simnode.Disk{Content: "system"}), own(lun, temporary)}
+		c.Disks = []simnode.Disk{onWindowsAdapter(0, simnode.Disk{Content: "system"}), onWindowsAdapter(azureLUN, temporaryDisk)}
 	}})
 	number, err := v.number()
 	if err != nil {

@@ -435,7 +435,7 @@ func TestComparisonsCanFail(t *testing.T) {
 	if ebsAbsent.MatchString("find the volume mounted at \"C:\\x\": not a mounted folder") {
 		t.Error("EBS's expression matches a text without what it looks for")
 	}
-	if ebsSerial("vol0000_00000001.", ebsVolume) || googlePage83("Google persistent-disk-10", googleDevice) || azureLocation(&disk.DiskLocation{LUNID: "17"}, azureLUN) {
+	if ebsSerial("vol0000_00000001.", ebsVolume) || googlePage83("Google persistent-disk-10", googleDevice) || azureLocation(&disk.DiskLocation{LUNID: "17"}, "7") {
 		t.Error("a comparison takes the wrong disk for the right one")
 	}
 }

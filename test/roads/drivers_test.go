@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -23,6 +24,9 @@ type driver struct {
 	ways   []way
 	// volume is the disk that the cloud attaches. nil for drivers of SMB shares.
 	volume *simnode.Disk
+	// identity is how the driver finds its disk with pkg/mounter, which needs one more pipe.
+	identity mounter.Identity
+	pipe     string
 	// rescans says whether the driver rescans before it looks for a disk. Others rely on
 	// plug and play.
 	rescans bool
@@ -102,8 +106,8 @@ func ebsDevice(v *visit, path string) (string, error) {
 
 var ebs = driver{
 	name: "AWS EBS", repo: "kubernetes-sigs/aws-ebs-csi-driver", commit: "429e202e5897",
-	ways:   []way{pipes("v1", "disk/v1", "volume/v1", "filesystem/v1"), inProcess},
-	volume: &simnode.Disk{Bus: "nvme", Serial: "vol02190fee5da4d75e3_00000001."},
+	ways:   []way{served("v1", "disk/v1", "volume/v1", "filesystem/v1"), inProcess},
+	volume: &simnode.Disk{Bus: "nvme", Serial: "vol02190fee5da4d75e3_00000001."}, identity: mounter.EBS(ebsVolume),
 	stage: func(v *visit) error {
 		n, err := ebsFind(v, ebsVolume)
 		if err != nil {
@@ -246,11 +250,12 @@ func gceResize(v *visit, path string) error {
 var gce = driver{
 	name: "GCE PD", repo: "kubernetes-sigs/gcp-compute-persistent-disk-csi-driver", commit: "b560165c3508",
 	ways: []way{
-		pipes("v1", "disk/v1", "volume/v1", "filesystem/v1"),
-		pipes("v1beta", "disk/v1beta2", "volume/v1beta1", "filesystem/v1beta1"),
+		served("v1", "disk/v1", "volume/v1", "filesystem/v1"),
+		served("v1beta", "disk/v1beta2", "volume/v1beta1", "filesystem/v1beta1"),
 	},
 	volume: &simnode.Disk{Bus: "scsi", Vendor: "Google", Product: "PersistentDisk", Serial: strings.Repeat(" ", 20),
 		Identifiers: []simnode.Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  " + googleDevice}}},
+	identity: mounter.GCE(googleDevice),
 	stage: func(v *visit) error {
 		n, err := gceFind(v)
 		if err != nil {
@@ -323,7 +328,7 @@ func volumeStats(v *visit) error {
 
 // Azure Disk.
 
-const azureLUN = "7"
+const azureLUN = 7
 
 // azureLocation: LUNs are compared as texts.
 func azureLocation(l *disk.DiskLocation, lun string) bool { return strings.EqualFold(l.LUNID, lun) }
@@ -336,11 +341,11 @@ func azureFind(v *visit) (uint32, error) {
 	var number uint32
 	found := false
 	eachEntry(out.DiskLocations, func(n uint32, l *disk.DiskLocation) bool {
-		number, found = n, azureLocation(l, azureLUN)
+		number, found = n, azureLocation(l, strconv.Itoa(azureLUN))
 		return found
 	})
 	if !found {
-		return 0, fmt.Errorf("no disk has LUN %s", azureLUN)
+		return 0, fmt.Errorf("no disk has LUN %d", azureLUN)
 	}
 	return number, nil
 }
@@ -368,10 +373,11 @@ func azureLargeEnough(v *visit, id string) error {
 var azureDisk = driver{
 	name: "Azure Disk", repo: "kubernetes-sigs/azuredisk-csi-driver", commit: "d983d613b6dd",
 	ways: []way{
-		pipes("v1", "disk/v1", "volume/v1", "filesystem/v1"),
-		pipes("v1beta", "disk/v1beta2", "volume/v1beta2", "filesystem/v1beta1"),
+		served("v1", "disk/v1", "volume/v1", "filesystem/v1"),
+		served("v1beta", "disk/v1beta2", "volume/v1beta2", "filesystem/v1beta1"),
 	},
-	volume: &simnode.Disk{Bus: "sas", Vendor: "Msft", Product: "Virtual Disk", Address: &simnode.Address{Lun: 7}}, rescans: true,
+	volume: &simnode.Disk{Bus: "sas", Vendor: "Msft", Product: "Virtual Disk", Address: &simnode.Address{Lun: azureLUN}}, rescans: true,
+	identity: mounter.AzureLUN(azureLUN),
 	stage: func(v *visit) error {
 		_, _ = v.disk.Rescan(v.ctx, &disk.RescanRequest{})
 		n, err := azureFind(v)
@@ -437,6 +443,7 @@ var vsphere = driver{
 	ways: []way{inProcess},
 	volume: &simnode.Disk{Bus: "sas", Vendor: "VMware", Product: "Virtual disk",
 		Identifiers: []simnode.Identifier{{CodeSet: "binary", Type: 3, Hex: vspherePage83}}},
+	identity: mounter.VSphere(vspherePage83),
 	stage: func(v *visit) error {
 		n, err := vsphereFind(v)
 		if err != nil {
@@ -550,8 +557,8 @@ func readShare(v *visit) error {
 }
 
 var shareWays = []way{
-	pipes("v1", "filesystem/v1", "smb/v1"),
-	pipes("v1beta", "filesystem/v1beta1", "smb/v1beta1"),
+	served("v1", "filesystem/v1", "smb/v1"),
+	served("v1beta", "filesystem/v1beta1", "smb/v1beta1"),
 }
 
 var azureFile = driver{
@@ -564,7 +571,7 @@ var azureFile = driver{
 
 var smbDriver = driver{
 	name: "SMB", repo: "kubernetes-csi/csi-driver-smb", commit: "95c6968057ee",
-	ways: []way{pipes("v1", "filesystem/v1", "smb/v1")},
+	ways: []way{served("v1", "filesystem/v1", "smb/v1")},
 	stage: func(v *visit) error {
 		err := stageShare(v)
 		v.referenced = v.referenced || err == nil
@@ -599,7 +606,7 @@ var smbBeta = driver{
 
 var trident = driver{
 	name: "Trident", repo: "NetApp/trident", commit: "71dd7161840c",
-	ways: []way{pipes("v1", "filesystem/v1", "smb/v1")},
+	ways: []way{served("v1", "filesystem/v1", "smb/v1")},
 	stage: func(v *visit) error {
 		if err := v.clear(v.staging); err != nil {
 			return err
@@ -653,8 +660,8 @@ const found = discovery + `\vol-1`
 var local = driver{
 	name: "local static provisioner", repo: "kubernetes-sigs/sig-storage-local-static-provisioner", commit: "6cbe253cb2ef",
 	ways: []way{
-		pipes("v1", "volume/v1", "filesystem/v1"),
-		pipes("v1beta", "volume/v1beta2", "filesystem/v1beta2"),
+		served("v1", "volume/v1", "filesystem/v1"),
+		served("v1beta", "volume/v1beta2", "filesystem/v1beta2"),
 	},
 	volume: &simnode.Disk{Bus: "sas"},
 	prepare: func(v *visit) error {

@@ -68,6 +68,9 @@ var iscsiVolume = driver{
 func TestOptions(t *testing.T) {
 	all, pairs := worlds.Pairs()
 	roads := append(drivers(), iscsiVolume)
+	for _, d := range drivers() {
+		roads = append(roads, withPackage(d))
+	}
 	result := func(d driver, w world) (notes []string) {
 		synctest.Test(t, func(t *testing.T) {
 			j := &journey{v: arrive(t, d, inProcess, w), d: d}

@@ -87,6 +87,9 @@ func roadWorlds() []world {
 // arrive makes a node with the driver's volume, as the driver sees it through w.
 func arrive(t *testing.T, d driver, w way, world world) *visit {
 	t.Helper()
+	if d.pipe != "" && w.apis != nil {
+		w.apis = append(slices.Clone(w.apis), d.pipe)
+	}
 	n := simnode.New(t, func(c *simnode.Config) {
 		c.Seed = 1
 		c.Log = slog.New(slog.DiscardHandler)
@@ -185,6 +188,7 @@ const tries = 3
 type journey struct {
 	v     *visit
 	d     driver
+	done  int // steps that succeeded
 	notes []string
 }
 
@@ -213,6 +217,7 @@ func (j *journey) call(name string, s step, before ...string) error {
 		}
 		err := s(j.v)
 		if err == nil {
+			j.done++
 			if i > 0 {
 				j.note("%s succeeds at call %d, after %s", name, i+1, short(failed))
 			}
@@ -368,7 +373,7 @@ func (j *journey) result() string {
 }
 
 // walk is one road in one world.
-func walk(t *testing.T, d driver, w way, world world) string {
+func walk(t *testing.T, d driver, w way, world world) *journey {
 	j := &journey{v: arrive(t, d, w, world), d: d}
 	if err := j.life(world.event, j.twice); err != nil && !errors.Is(err, errStuck) {
 		t.Fatalf("%s, %s, %s: %v", d.name, w.name, world.name, err)
@@ -377,7 +382,7 @@ func walk(t *testing.T, d driver, w way, world world) string {
 			t.Fatal(err)
 		}
 	}
-	return j.result()
+	return j
 }
 
 // A party is a driver, and how it reaches CSI Proxy.

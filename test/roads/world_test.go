@@ -17,6 +17,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
@@ -30,7 +32,8 @@ type proxy struct {
 	volume volume.Interface
 	files  filesystem.Interface
 	smb    smb.Interface
-	lost   *loss // nil in process, where no response can be lost
+	host   mounter.Node // the same, for a driver with pkg/mounter
+	lost   *loss        // nil in process, where no response can be lost
 
 	pipePath func(group string, version apiversion.Version) string // nil in process
 	restart  func() error                                          // of CSI Proxy; nil in process
@@ -41,11 +44,13 @@ type proxy struct {
 type way struct {
 	name string
 	apis []string // nil in process
+	// allDisks is -disk-locations=all: the proxy lists disks of Windows, as the existing one does.
+	allDisks bool
 }
 
 var inProcess = way{name: "in process"}
 
-func pipes(name string, apis ...string) way { return way{name, apis} }
+func served(name string, apis ...string) way { return way{name: name, apis: apis} }
 
 // loss drops the response to one call: the call is made, and its caller gets an error.
 type loss struct {
@@ -88,47 +93,39 @@ func (l *loss) intercept(ctx context.Context, method string, in, out any, c *grp
 func connect(t *testing.T, n *simnode.Node, w way, formatExisting bool, dirs ...string) proxy {
 	t.Helper()
 	if w.apis == nil {
-		return proxy{disk: n.Disk(), volume: n.Volume(), files: n.Filesystem(), smb: n.SMB()}
+		can := func(ctx context.Context) (context.Context, mounter.Abilities, error) {
+			return ctx, mounter.AllAbilities(), nil
+		}
+		return proxy{host: mounter.Node{Disk: n.Disk(), Volume: n.Volume(), Files: n.Filesystem(), SMB: n.SMB(), Can: can}}.open()
 	}
 	s := serve.Start(t, n, func(c *serve.Config) {
 		c.APIs = w.apis
 		c.WorkingDirs = append([]string{`C:\var\lib\kubelet`, discovery}, dirs...)
 		c.FormatExisting = formatExisting
+		c.AllDiskLocations = w.allDisks
 	})
 	p := proxy{lost: &loss{skip: -1}, pipePath: s.PipePath, restart: s.Restart}
-	opts := []remote.Option{remote.WithPipePath(s.PipePath), remote.WithDialOptions(grpc.WithChainUnaryInterceptor(p.lost.intercept))}
+	var groups []string
 	for _, api := range w.apis {
-		var err error
-		var c interface{ Close() error }
-		switch group, _, _ := strings.Cut(api, "/"); group {
-		case "disk":
-			var d *remote.Disk
-			d, err = remote.NewDisk(t.Context(), opts...)
-			p.disk, c = d, d
-		case "volume":
-			var v *remote.Volume
-			v, err = remote.NewVolume(t.Context(), opts...)
-			p.volume, c = v, v
-		case "filesystem":
-			var f *remote.Filesystem
-			f, err = remote.NewFilesystem(t.Context(), opts...)
-			p.files, c = f, f
-		case "smb":
-			var m *remote.SMB
-			m, err = remote.NewSMB(t.Context(), opts...)
-			p.smb, c = m, m
-		default:
-			t.Fatalf("API %q: unknown group", api)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		group, _, _ := strings.Cut(api, "/")
+		groups = append(groups, group)
 	}
+	c, err := pipes.Open(t.Context(), groups, remote.WithPipePath(s.PipePath), remote.WithDialOptions(grpc.WithChainUnaryInterceptor(p.lost.intercept)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p.host = c.Node
+	return p.open()
+}
+
+// open returns p with the interfaces of its host.
+func (p proxy) open() proxy {
+	p.disk, p.volume, p.files, p.smb = p.host.Disk, p.host.Volume, p.host.Files, p.host.SMB
 	return p
 }
 
