@@ -85,18 +85,12 @@ func (f *inFlight) Collect(ch chan<- prometheus.Metric) {
 }
 
 // win32Calls collects the Win32 calls that were made, by name.
-type win32Calls struct {
-	unchecked
-	counts *win32.Counts
-}
-
-// Collect implements [prometheus.Collector].
-func (w win32Calls) Collect(ch chan<- prometheus.Metric) {
+func win32Calls(ch chan<- prometheus.Metric, counts *win32.Counts) {
 	calls := desc("csi_proxy_win32_calls_total", "Win32 calls that were begun.", "call")
 	errors := desc("csi_proxy_win32_errors_total", "Win32 calls that returned an error, also one that is expected, such as the end of a list.", "call")
 	seconds := desc("csi_proxy_win32_seconds_total", "Seconds that the Win32 calls took that have returned.", "call")
 	running := desc("csi_proxy_win32_calls_in_flight", "Win32 calls that have not returned.", "call")
-	for _, c := range w.counts.All() {
+	for _, c := range counts.All() {
 		if c.Calls == 0 {
 			continue
 		}
@@ -110,7 +104,8 @@ func (w win32Calls) Collect(ch chan<- prometheus.Metric) {
 // nodeLimit is how long a scrape waits for the node. Prometheus gives up after 10 s.
 const nodeLimit = 3 * time.Second
 
-// node collects the states of disks and of SMB mappings, which it asks Windows for.
+// node collects the Win32 calls, and then the states of disks and of SMB mappings, which it asks
+// Windows for: a scrape does not find its own calls in flight.
 type node struct {
 	unchecked
 	states *server.States
@@ -118,6 +113,7 @@ type node struct {
 
 // Collect implements [prometheus.Collector].
 func (n *node) Collect(ch chan<- prometheus.Metric) {
+	win32Calls(ch, n.states.Node.Counts)
 	ctx, cancel := context.WithTimeout(context.Background(), nodeLimit)
 	defer cancel()
 	answered := desc("csi_proxy_node_answered", "1 if Windows listed its disks or SMB mappings for this scrape, otherwise 0; then their metrics are missing.", "question")

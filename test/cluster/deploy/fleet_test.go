@@ -1,16 +1,21 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"html"
 	"math"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/storage"
@@ -22,88 +27,85 @@ const (
 	fleetTime   = time.Hour
 )
 
-// fleet is an hour of 200 nodes, scraped each minute, in the notation of Prometheus' tests. Five
-// of them are sick after a while. The other series are what a healthy node has: an offline disk,
-// idle mappings, pending removals, and requests that fail by their own fault.
-func fleet() string {
-	var all strings.Builder
-	for n := 1; n <= fleetNodes; n++ {
-		of := fmt.Sprintf(`cluster="c",instance="10.0.%d.%d:9808",job="csi-proxy",node="node-%03d"`, n/100, n%100, n)
-		add := func(metric, labels, values string) {
-			if labels != "" {
-				labels += ","
-			}
-			fmt.Fprintf(&all, "  %s{%s%s} %s\n", metric, labels, of, values)
-		}
-		is := func(sick int, values, healthy string) string {
-			if n == sick {
-				return values
-			}
-			return healthy
-		}
-		const down, disk, share, queue, fails = 17, 42, 77, 104, 150
-		add("up", "", is(down, "1x20 0x40", "1x60"))
-		version := "v2.0.0"
-		if n <= 20 {
-			version = "v2.0.1"
-		}
-		life := is(down, "x20 _x40", "x60")
-		add("csi_proxy_build_info", `goversion="go1.26",version="`+version+`"`, "1"+life)
-		add("process_start_time_seconds", "", "1"+life)
-		add("csi_proxy_ready", "", "1"+life)
-		add("csi_proxy_node_answered", `question="disks"`, "1"+life)
-		add("csi_proxy_node_answered", `question="smb_mappings"`, "1"+life)
-		add("csi_proxy_disks", `state="online"`, is(disk, "4x15 3x45", "4"+life))
-		add("csi_proxy_disks", `state="offline"`, is(120, "1x60", "0"+life))
-		add("csi_proxy_disks", `state="read-only"`, "0"+life)
-		add("csi_proxy_disks", `state="unanswered"`, is(disk, "0x15 1x45", "0"+life))
-		add("csi_proxy_smb_mappings", `state="ok"`, is(share, "3x10 1x50", "3"+life))
-		add("csi_proxy_smb_mappings", `state="network-error"`, is(share, "0x10 2x50", "0"+life))
-		add("csi_proxy_smb_mappings", `state="disconnected"`, is(30, "0x20 1x40", "0"+life))
-		add("csi_proxy_smb_mappings_pending_removal", "", is(60, "1x60", "0"+life))
-		for _, group := range []string{"disk", "smb", "volume"} {
-			sick := func(node int, values string) string {
-				if group == "volume" {
-					return is(node, values, "0"+life)
+// sick are the nodes of the fleet that are not as most are: five of them are sick after a while. The
+// others have what a healthy node may have: an offline disk, an idle mapping, a pending removal.
+var sick = map[int]string{17: down, 42: "disk", 77: "share", 104: "queue", 150: "fails", 120: "offline", 30: "idle", 60: "pending"}
+
+// down is a node that is gone after downAfter scrapes.
+const (
+	down      = "down"
+	downAfter = 20
+)
+
+// fleet returns what Prometheus has of an hour of 200 nodes. TestFleet of cmd/internal/metrics runs
+// csi-proxy over a simulated node of each kind and records what it returns to a scrape each minute;
+// here it is of every node of the kind, by its labels. Not of the recording are up, and what depends
+// on the machine that recorded: the start of the process and the version of Go.
+func fleet(t *testing.T) storage.Queryable {
+	t.Helper()
+	recording := t.TempDir()
+	record := exec.Command("go", "test", "-count=1", "./internal/metrics", "-run=^TestFleet$", "-record="+recording)
+	record.Dir = "../../../cmd"
+	record.Env = append(os.Environ(), "GOWORK=")
+	if out, err := record.CombinedOutput(); err != nil {
+		t.Fatalf("record the fleet: %v\n%s", err, out)
+	}
+	series := promqltest.LoadedStorage(t, "")
+	for minute := range int(fleetTime/time.Minute) + 1 {
+		scrapes := map[string][]sample{}
+		at := series.Appender(t.Context())
+		for n := 1; n <= fleetNodes; n++ {
+			kind := cmp.Or(sick[n], []string{"ebs", "smb"}[n%2])
+			target := labels.FromStrings("cluster", "c", "instance", fmt.Sprintf("10.0.%d.%d:9808", n/100, n%100), "job", "csi-proxy", "node", fmt.Sprintf("node-%03d", n))
+			from, up := kind, 1.0
+			if kind == down {
+				if from = "ebs"; minute > downAfter {
+					from, up = "", 0
 				}
-				return "0" + life
 			}
-			add("csi_proxy_calls_in_flight", `phase="queued",group="`+group+`"`, sick(queue, "0x20 0+4x10 40x30"))
-			add("csi_proxy_oldest_call_seconds", `group="`+group+`"`, sick(queue, "0x20 0+60x40"))
-			add("csi_proxy_calls_refused_total", `group="`+group+`"`, sick(queue, "0x30 0+6x30"))
-			add("csi_proxy_connections_closed_total", `reason="refused",group="`+group+`"`, "0"+life)
-			add("csi_proxy_connections_closed_total", `reason="replaced",group="`+group+`"`, "0"+life)
-			add("csi_proxy_failures_total", `kind="node",group="`+group+`"`, sick(fails, "0x25 1+1x35"))
-			add("csi_proxy_failures_total", `kind="request",group="`+group+`"`, "0+1"+life)
+			if _, ok := scrapes[from]; !ok && from != "" {
+				scrapes[from] = scrapeOf(t, filepath.Join(recording, fmt.Sprintf("%s-%02d", from, minute)))
+			}
+			for _, s := range append(scrapes[from], sample{"up", nil, up}) {
+				b := labels.NewBuilder(target).Set(model.MetricNameLabel, s.name)
+				for name, value := range s.labels {
+					b.Set(name, value)
+				}
+				switch s.name {
+				case "process_start_time_seconds":
+					s.value = 1
+				case "csi_proxy_build_info":
+					b.Set("goversion", "go1.26")
+				}
+				if _, err := at.Append(0, b.Labels(), int64(minute)*time.Minute.Milliseconds(), s.value); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
-		for i, method := range []string{"v1.Disk/ListDiskLocations", "v1.Volume/FormatVolume", "v1.Volume/MountVolume"} {
-			service, name, _ := strings.Cut(method, "/")
-			m := fmt.Sprintf(`grpc_type="unary",grpc_service="%s",grpc_method="%s"`, service, name)
-			add("grpc_server_handled_total", `grpc_code="OK",`+m, fmt.Sprintf("0+%d%s", 3-i, life))
-			if n == fails && name == "FormatVolume" {
-				add("grpc_server_handled_total", `grpc_code="Internal",`+m, "_x25 1+1x35")
-			}
-			for le, part := range map[string]int{"0.1": 1, "1": 2 + i%2, "30": 3, "+Inf": 3} {
-				add("grpc_server_handling_seconds_bucket", `le="`+le+`",`+m, fmt.Sprintf("0+%d%s", part*(3-i), life))
-			}
-			add("csi_proxy_call_seconds_total", `phase="running",`+m, "0+0.3"+life)
-			add("csi_proxy_call_seconds_total", `phase="queued",`+m, "0"+life)
-		}
-		for i, call := range []string{"CreateFile", "DeviceIoControl"} {
-			c := `call="` + call + `"`
-			add("csi_proxy_win32_calls_total", c, fmt.Sprintf("0+%d%s", 40+20*i, life))
-			add("csi_proxy_win32_errors_total", c, fmt.Sprintf("0+%d%s", 2*i, life))
-			add("csi_proxy_win32_seconds_total", c, fmt.Sprintf("0+0.0%d%s", 1+2*i, life))
-			add("csi_proxy_win32_calls_in_flight", c, is(queue, fmt.Sprintf("0x20 %dx40", 32*i), "0"+life))
+		if err := at.Commit(); err != nil {
+			t.Fatal(err)
 		}
 	}
-	return all.String()
+	return series
+}
+
+// scrapeOf returns the samples of a recorded scrape that are of csi-proxy.
+func scrapeOf(t *testing.T, file string) []sample {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	return slices.DeleteFunc(samples(t, f), func(s sample) bool {
+		return strings.HasPrefix(s.name, "go_") || strings.HasPrefix(s.name, "process_") && s.name != "process_start_time_seconds"
+	})
 }
 
 // Of 200 nodes exactly the five sick ones have alerts, and each panel of the dashboard has data. The
 // picture in docs/ is what the panels' queries return. Flag -update draws it.
 func TestFleet(t *testing.T) {
-	series := promqltest.LoadedStorage(t, "load 1m\n"+fleet())
+	series := fleet(t)
 	var fired []string
 	for name, r := range alerts(t) {
 		for _, summary := range firingIn(t, series, name, r, fleetTime) {
@@ -112,7 +114,7 @@ func TestFleet(t *testing.T) {
 	}
 	slices.Sort(fired)
 	want := []string{
-		"CSIProxyCallHangs: A call of volume on node-104 has not finished for 39m 0s.",
+		"CSIProxyCallHangs: A call of volume on node-104 has not finished for 41m 16s.",
 		"CSIProxyDiskDoesNotAnswer: A disk of node-042 does not answer.",
 		"CSIProxyDown: CSI Proxy on node-017 does not answer.",
 		"CSIProxyFails: Calls of volume fail on node-150.",
@@ -170,7 +172,7 @@ func draw(t *testing.T, series storage.Queryable) string {
 			defer q.Close() // it keeps the points until they are drawn
 		}
 		// What is sick on no node of this fleet.
-		if empty := p.Title == "Nodes that wait for the pipes" || p.Title == "Starts per hour"; (len(lines) == 0) != empty || len(lines) > 12 {
+		if empty := p.Title == "Nodes that wait for the pipes" || p.Title == "Starts per hour"; (len(lines) == 0) != empty || len(lines) > 12 && strings.Contains(p.Targets[0].LegendFormat, "{{node}}") {
 			t.Errorf("the panel %q has %d lines", p.Title, len(lines))
 		}
 		x := 10 + column*width
@@ -184,7 +186,7 @@ func draw(t *testing.T, series storage.Queryable) string {
 	if column > 0 {
 		y += height
 	}
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="The dashboard's panels, drawn from their queries over an hour of %d modelled nodes">
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="The dashboard's panels, drawn from their queries over an hour of %d simulated nodes">
 <!-- Drawn by make generate from the queries of deploy/grafana/csi-proxy.json. -->
 <style>.p { fill: #f6f8fa; stroke: #d0d7de } polyline { fill: none; stroke-width: 1.5 } .l { font-size: 10px }</style>
 %s</svg>

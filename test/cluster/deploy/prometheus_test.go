@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -85,27 +84,45 @@ func scraped(t *testing.T) exported {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
+	target := labels.FromStrings("job", "csi-proxy", "instance", "10.0.0.1:9808", "node", "node-1", "cluster", "c")
+	all := exported{"up": {target}}
+	for _, s := range samples(t, resp.Body) {
+		b := labels.NewBuilder(target)
+		for name, value := range s.labels {
+			b.Set(name, value)
+		}
+		all[s.name] = append(all[s.name], b.Labels())
+	}
+	return all
+}
+
+// sample is a line of a scrape.
+type sample struct {
+	name   string
+	labels map[string]string
+	value  float64
+}
+
+// samples returns what a scrape returned.
+func samples(t *testing.T, scrape io.Reader) (all []sample) {
+	t.Helper()
 	text := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := text.TextToMetricFamilies(resp.Body)
+	families, err := text.TextToMetricFamilies(scrape)
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := labels.FromStrings("job", "csi-proxy", "instance", "10.0.0.1:9808", "node", "node-1", "cluster", "c")
-	all := exported{"up": {target}}
-	for name, f := range families {
-		for _, m := range f.Metric {
-			b := labels.NewBuilder(target)
-			for _, l := range m.Label {
-				b.Set(l.GetName(), l.GetValue())
+	for _, f := range families {
+		found, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range found {
+			of := map[string]string{}
+			for name, value := range s.Metric {
+				of[string(name)] = string(value)
 			}
-			switch f.GetType() {
-			case dto.MetricType_HISTOGRAM:
-				all[name+"_sum"] = append(all[name+"_sum"], b.Labels())
-				all[name+"_count"] = append(all[name+"_count"], b.Labels())
-				all[name+"_bucket"] = append(all[name+"_bucket"], b.Set("le", "1").Labels())
-			default:
-				all[name] = append(all[name], b.Labels())
-			}
+			delete(of, model.MetricNameLabel)
+			all = append(all, sample{string(s.Metric[model.MetricNameLabel]), of, float64(s.Value)})
 		}
 	}
 	return all
