@@ -72,7 +72,7 @@ func withPackage(d driver) driver {
 		})
 		return d
 	}
-	if d.identity.LUN != nil {
+	if d.identity.AzureLUN != nil {
 		d.pipe = "volume/v2alpha1" // of a LUN alone
 	}
 	d.publish = with(func(v *visit, m *mounter.Mounter) error { return m.Publish(v.ctx, v.staging, v.target) })
@@ -141,8 +141,9 @@ func ordeal(t *testing.T, d driver, w way) string {
 			continue // the directories are the administrator's and the kubelet's
 		}
 		v := arrive(t, d, w, world{})
-		if err := (&journey{v: v, d: d}).call("stage", c.before, staging); err != nil {
-			t.Fatalf("%s, %s: %v", d.name, w.name, err)
+		j := &journey{v: v, d: d}
+		if err := j.call("stage", c.before, staging); err != nil {
+			t.Fatalf("%s, %s: %v: %s", d.name, w.name, err, j.result())
 		}
 		file := full(c.path) + `\precious`
 		err := v.kubelet(c.path)
@@ -161,7 +162,7 @@ func ordeal(t *testing.T, d driver, w way) string {
 			notes = append(notes, fmt.Sprintf("%s removes a pod's data by force (%v)", c.name, err))
 		}
 	}
-	if d.identity.LUN == nil {
+	if d.identity.AzureLUN == nil {
 		return strings.Join(notes, "; ")
 	}
 	w.allDisks = true
