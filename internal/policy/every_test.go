@@ -28,6 +28,19 @@ var ruled = []rule{
 	}},
 }
 
+// spellings are texts with which an attacker may reach another place, or a device, than the one
+// that the rules compare.
+var spellings = []string{
+	`\\?\C:\var\lib\kubelet\pods\a`, `\\.\C:\var\lib\kubelet\pods\a`, `//./C:/var/lib/kubelet/pods/a`, `//?/C:/var/lib/kubelet/pods/a`, `\??\C:\var\lib\kubelet\pods\a`,
+	`\\?\GLOBALROOT\Device\HarddiskVolume1\var\lib\kubelet\pods\a`, `\\.\GLOBALROOT\??\C:\var\lib\kubelet\pods\a`, `\\?\Volume{00000000-0000-0000-0000-000000000001}\var`,
+	`\\.\PhysicalDrive0`, `\\.\pipe\csi-proxy-disk-v1`, `\\?\UNC\localhost\C$\var\lib\kubelet`, `\\localhost\C$\var\lib\kubelet\pods\a`,
+	`C:\var\lib\kubelet\pods\a:stream`, `C:\var\lib\kubelet\pods\a::$DATA`, `C:\var\lib\kubelet\pods\a::$INDEX_ALLOCATION`, `C:\var\lib\kubelet:$I30:$INDEX_ALLOCATION\pods\a`,
+	`C:\var\lib\kubelet\pods\a.`, `C:\var\lib\kubelet\pods\a `, `C:\var\lib\kubelet.\pods\a`, `C:\var\lib\kubelet\pki.\x`, `C:\var\lib\kubelet\pki \x`,
+	`C:\var\lib\kubelet\pods\..\..\..\..\Windows`, `C:\var\lib\kubelet/../../../Windows`, `C:\var\lib\kubelet\pods\NUL`, `C:\var\lib\kubelet\CON\a`, `C:\var\lib\kubelet\pods\com1.txt`,
+	`C:\var\lib\kubelet\pods\COM¹`, `C:\var\lib\kubelet\CONIN$`, `C:var\lib\kubelet\pods\a`, `var\lib\kubelet\pods\a`, `Z:\var\lib\kubelet\pods\a`,
+	"C:\\var\\lib\\kubelet\\pods\\a\x00", "C:\\var\\lib\\kubelet\\pods\\a\nb", `C:\var\lib\kubelet\pods\*`, `C:\var\lib\kubelet\pods\a|b`,
+}
+
 type rule struct {
 	name, allowed string
 	refused       []string
@@ -146,6 +159,16 @@ func TestCheckCoversEveryText(t *testing.T) {
 			}
 			if err := r.Check(with(-1, "")); err != nil {
 				t.Errorf("Check(%+v) = %v, want nil", with(-1, ""), err)
+			}
+			for i, v := range values {
+				if v.allowed != ruled[len(ruled)-1].allowed { // no path
+					continue
+				}
+				for _, text := range spellings {
+					if err := r.Check(with(i, text)); !errors.Is(err, hosterr.ErrPermissionDenied) && !errors.Is(err, hosterr.ErrInvalid) {
+						t.Errorf("Check with %s %q = %v, want ErrInvalid or ErrPermissionDenied", v.names[0], text, err)
+					}
+				}
 			}
 			for i, v := range values {
 				for _, refused := range v.refused {

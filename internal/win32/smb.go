@@ -48,6 +48,7 @@ type NewUse struct {
 // Use is a global mapping (USE_INFO_2).
 type Use struct {
 	Remote       string
+	Local        string // the drive "G:", or "" for a mapping without a letter
 	User, Domain string // of its credentials; empty if Windows does not report them
 	Status       uint32 // USE_OK …
 }

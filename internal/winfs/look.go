@@ -23,9 +23,9 @@ const (
 )
 
 // Look returns what is at path, and the volume of a mount point. It does not open the file
-// system of that volume, whose disk may not respond, and no share to which a link leads, whose
-// server may not respond: of these it asks only whether the node has the volume, and a mapping of
-// the share. Of the target of any other link it asks whether it exists, as [LinkTargetExists]
+// system of that volume, whose disk may not respond, and no share to which a link leads, also by
+// the letter of a drive, whose server may not respond: of these it asks only whether the node has
+// the volume, and a mapping of the share. Of the target of any other link it asks whether it exists, as [LinkTargetExists]
 // does; it fails if that is outside the working directories.
 func Look(ctx context.Context, n *node.Node, path string) (kind Kind, volume string, err error) {
 	err = run(ctx, n, "look at", path, func(o *op, p winpath.Path) (err error) {

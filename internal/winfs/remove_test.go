@@ -642,12 +642,23 @@ func TestLook(t *testing.T) {
 	share, err := winpath.ParseShare(`\\server\share`)
 	must(t, "parse", err)
 	winfs.ShareMapped(w.Node, share)
+	w.plant(pods+`\todrive`, symlink(`G:\a`), true)
+	w.plant(pods+`\throughdrive`, symlink(pods+`\todrive\b`), true)
+	w.plant(pods+`\nodrive`, symlink(`H:\a`), true)
 	w.away() // no server is asked
+	w.hook = func(c *win32.Call) error {
+		if c.Name == "NtCreateFile" && (strings.HasPrefix(c.Path, `\??\G:`) || strings.HasPrefix(c.Path, `\??\H:`)) {
+			t.Errorf("%s of %s: the server is asked", c.Name, c.Path)
+		}
+		return c.Do()
+	}
+	w.drives = []win32.Use{{Remote: `\\server\share`, Local: "G:"}}
 	for path, want := range map[string]winfs.Kind{
 		`\nothing`: winfs.Absent, `\nothing\at\all`: winfs.Absent, `\file\x`: winfs.Absent, `\file`: winfs.File, `\dir`: winfs.Directory, `\mnt`: winfs.Mounted,
 		`\todir`: winfs.Linked, `\tofile`: winfs.Linked, `\tomnt`: winfs.Linked, `\todangling`: winfs.Linked, `\junction`: winfs.Linked,
 		`\dangling`: winfs.Broken, `\gone`: winfs.Broken,
 		`\toshare`: winfs.Linked, `\below`: winfs.Linked, `\through`: winfs.Linked, `\other`: winfs.Broken, `\throughother`: winfs.Broken,
+		`\todrive`: winfs.Linked, `\throughdrive`: winfs.Linked, `\nodrive`: winfs.Broken,
 	} {
 		volume := map[string]string{`\mnt`: bare, `\gone`: `\\?\` + gone}[path]
 		if got, at, err := winfs.Look(t.Context(), w.Node, pods+path); got != want || at != volume || err != nil {

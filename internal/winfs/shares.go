@@ -23,6 +23,7 @@ type shares struct {
 	mu     sync.Mutex
 	made   map[winpath.Share]bool // by this process
 	listed map[winpath.Share]bool // by Windows
+	drives map[string]bool        // of those that have a letter: "G:"
 	at     time.Time
 }
 
@@ -93,6 +94,39 @@ func (o *op) isStillMapped(share winpath.Share) (bool, error) {
 	return mapped, nil
 }
 
+// isMappedDrive reports whether a drive that is none of a volume is a mapping of a share, which
+// Windows is asked.
+func (o *op) isMappedDrive(drive string) (bool, error) {
+	s := sharesOf(o.n)
+	if err := o.listShares(o.ctx, s); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.drives[drive], nil
+}
+
+// isVolumeDrive reports whether a drive letter is that of a volume. The mount manager knows it
+// without opening the drive, which may be on a server.
+func (o *op) isVolumeDrive(drive string) (bool, error) {
+	names, err := o.n.API.VolumeNames()
+	if err != nil {
+		return false, err
+	}
+	for _, name := range names {
+		paths, err := o.n.API.VolumePathNames(name)
+		if err != nil && !isMissing(err) {
+			return false, err
+		}
+		for _, path := range paths {
+			if winpath.SameName(path, drive+`\`) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
 // listShares asks Windows for the mapped shares. Callers at the same time share one call.
 func (o *op) listShares(ctx context.Context, s *shares) error {
 	return o.n.Join(ctx, "list mapped shares", func() error {
@@ -102,8 +136,9 @@ func (o *op) listShares(ctx context.Context, s *shares) error {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.listed, s.at = map[winpath.Share]bool{}, o.n.Clock.Now()
+		s.listed, s.drives, s.at = map[winpath.Share]bool{}, map[string]bool{}, o.n.Clock.Now()
 		for _, u := range uses {
+			s.drives[winpath.Fold(u.Local)] = true
 			if share, err := winpath.ParseShare(u.Remote); err == nil {
 				s.listed[share] = true
 			}

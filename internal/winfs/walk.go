@@ -100,6 +100,18 @@ func (o *op) openRootNow(p winpath.Path, access, share uint32) (win32.Handle, er
 		}
 		return 0, err
 	}
+	if o.closed && len(p.Volume) == len("C:") {
+		local, err := o.isVolumeDrive(p.Volume)
+		mapped := false
+		if err == nil && !local {
+			if mapped, err = o.isMappedDrive(p.Volume); err == nil {
+				err = &closedError{o.denied(p, "which is on a drive of no volume of this node"), mapped}
+			}
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
 	guarded := shared && len(o.dirs) > 0
 	unmapped := func() error {
 		return &unmappedError{o.denied(p, "which is on a share that is not mapped on this node")}

@@ -32,12 +32,13 @@ const (
 type world struct {
 	t *testing.T
 	*node.Node
-	em    *emulated.Node
-	raw   win32.API // the node without hooks, for changes by an attacker or a test
-	hook  func(*win32.Call) error
-	calls atomic.Int64
-	slept time.Duration
-	kept  bool // as in a server: see KeepSystemRoot
+	em     *emulated.Node
+	raw    win32.API // the node without hooks, for changes by an attacker or a test
+	hook   func(*win32.Call) error
+	calls  atomic.Int64
+	slept  time.Duration
+	drives []win32.Use // mappings with letters
+	kept   bool        // as in a server: see KeepSystemRoot
 }
 
 func newWorld(t *testing.T) *world {
@@ -58,7 +59,7 @@ func newWorldOn(t *testing.T, windows behavior.Windows) *world {
 		SMBServers:  []nodespec.SMBServer{{Name: "server", Shares: []string{"share", "other"}, NodeAccount: true}},
 	}, emulated.Machine{})
 	w := &world{t: t, em: em, raw: em}
-	w.Node = node.New(win32.Observe(em, func(c *win32.Call) error {
+	w.Node = node.New(win32.Observe(lettered{em, w}, func(c *win32.Call) error {
 		w.calls.Add(1)
 		if w.hook != nil {
 			return w.hook(c)
@@ -595,6 +596,17 @@ func TestLinksWithInvalidTarget(t *testing.T) {
 		}
 	}
 	w.intact()
+}
+
+// lettered is a node with mappings that have the letters of drives.
+type lettered struct {
+	win32.API
+	w *world
+}
+
+func (l lettered) UseEnum() ([]win32.Use, error) {
+	uses, err := l.API.UseEnum()
+	return append(uses, l.w.drives...), err
 }
 
 // away maps a share on the node and removes its server from the network.

@@ -165,7 +165,7 @@ func useEnumPart(flag uint32, resume *uint32, uses *[]win32.Use) (more bool, err
 	}
 	for _, u := range unsafe.Slice(buf, read) {
 		*uses = append(*uses, win32.Use{
-			Remote: windows.UTF16PtrToString(u.remote), User: windows.UTF16PtrToString(u.user),
+			Remote: windows.UTF16PtrToString(u.remote), Local: windows.UTF16PtrToString(u.local), User: windows.UTF16PtrToString(u.user),
 			Domain: windows.UTF16PtrToString(u.domain), Status: u.status,
 		})
 	}

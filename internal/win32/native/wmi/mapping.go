@@ -26,8 +26,14 @@ func useOf(r row) (win32.Use, error) {
 	if err != nil {
 		return win32.Use{}, err
 	}
-	status, err := r.uint32("Status")
-	return win32.Use{Remote: remote, Status: status}, err
+	use := win32.Use{Remote: remote}
+	if !r.null("LocalPath") {
+		if use.Local, err = r.text("LocalPath"); err != nil {
+			return win32.Use{}, err
+		}
+	}
+	use.Status, err = r.uint32("Status")
+	return use, err
 }
 
 // isMappingOf reports whether a mapping is one of remote without a drive letter,

@@ -362,6 +362,9 @@ func TestMappings(t *testing.T) {
 	if u, err := useOf(r(`\\nas\data`, nil, int64(2))); err != nil || u != (win32.Use{Remote: `\\nas\data`, Status: win32.USE_DISCONN}) {
 		t.Errorf("useOf = %+v, %v", u, err)
 	}
+	if u, err := useOf(r(`\\nas\data`, "G:", int64(0))); err != nil || u != (win32.Use{Remote: `\\nas\data`, Local: "G:"}) {
+		t.Errorf("useOf = %+v, %v", u, err)
+	}
 	for _, bad := range []row{r(nil, nil, int64(0)), r(`\\nas\data`, nil, nil)} { // a null status is not OK, which is 0
 		if u, err := useOf(bad); err == nil {
 			t.Errorf("useOf(%v) = %+v, want an error", bad.values, u)
