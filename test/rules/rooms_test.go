@@ -18,6 +18,8 @@ var rooms = map[string][]string{
 	"ptable":     {"bootsector"},
 	"kernel":     {"behavior", "journal"},
 	"services":   {"kernel"},
+	"disk":       {"kernel", "behavior", "bootsector", "journal", "ptable"},
+	"iscsi":      {"kernel", "services", "disk", "behavior"},
 }
 
 func TestRoomsOfTheEmulatedNode(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -42,7 +43,7 @@ func (n *Node) create() error {
 			c.Number = &free
 			number++
 		}
-		if _, err := n.attach(c, statusAttached); err != nil {
+		if _, err := n.Add(c, disk.Attached); err != nil {
 			return fmt.Errorf("disk %d of the configuration: %w", i, err)
 		}
 	}
@@ -58,7 +59,7 @@ func (n *Node) create() error {
 	if err := n.makeSMB(); err != nil {
 		return err
 	}
-	if err := errors.Join(n.Services.Make(), n.makeISCSI()); err != nil {
+	if err := errors.Join(n.Services.Make(), n.Initiator.Make()); err != nil {
 		return err
 	}
 	return n.FinishMaking()

@@ -56,8 +56,8 @@ func (n *Node) Interfaces(class win32.GUID) (is []win32.Interface, err error) {
 	err = n.Do(func(*kernel.Tx) error {
 		switch class {
 		case win32.GUID_DEVINTERFACE_DISK:
-			for _, d := range n.disks {
-				is = append(is, win32.Interface{Path: d.interfacePath()})
+			for _, d := range n.Disks.List {
+				is = append(is, win32.Interface{Path: d.InterfacePath()})
 			}
 		case win32.GUID_DEVINTERFACE_VOLUME:
 			for _, v := range n.volumes {
@@ -69,29 +69,4 @@ func (n *Node) Interfaces(class win32.GUID) (is []win32.Interface, err error) {
 		return nil
 	})
 	return is, err
-}
-
-// Reenumerate implements [win32.Devices]. It finds the disks that wait for it, which arrive
-// a moment later.
-//
-// Source: document, CM_Reenumerate_DevNode.
-func (n *Node) Reenumerate() error { return n.Do(n.reenumerate) }
-
-func (n *Node) reenumerate(t *kernel.Tx) error {
-	// CR_ACCESS_DENIED (Microsoft: CM_Reenumerate_DevNode, "the caller must have
-	// SeLoadDriverPrivilege").
-	if t.Privilege != win32.SE_LOAD_DRIVER_NAME {
-		// Source: document, CM_Reenumerate_DevNode, "must have SeLoadDriverPrivilege"; the
-		// number is inference.
-		return win32.ERROR_ACCESS_DENIED
-	}
-	for _, d := range n.waiting {
-		if d.State == statusWaiting {
-			state := d.diskState
-			state.State = statusArriving
-			d.change(t, state)
-			t.OnCommit(func() { d.arrives = n.Now().Add(arrivalDelay) })
-		}
-	}
-	return nil
 }

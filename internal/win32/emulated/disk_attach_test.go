@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -65,7 +66,7 @@ func TestAttachRefusals(t *testing.T) {
 		want string
 	}{
 		{"number in use", nodespec.Disk{Number: &one}, "disk number 1 is already in use"},
-		{"identity in use", nodespec.Disk{ID: strings.ToUpper(n.disks[0].ID)}, "already attached"},
+		{"identity in use", nodespec.Disk{ID: strings.ToUpper(n.Disks.List[0].ID)}, "already attached"},
 		{"too small", nodespec.Disk{Size: 1000}, "1000 bytes"},
 		{"too large", nodespec.Disk{Size: 1 << 60}, "1152921504606846976"},
 		{"sector size", nodespec.Disk{SectorSize: 520}, "520"},
@@ -126,7 +127,7 @@ func TestControlRefusals(t *testing.T) {
 		"grow to less":                    n.Grow(1, gib),
 		"grow to the same":                n.Grow(1, 10*gib),
 		"grow to too much":                n.Grow(1, 1<<60),
-		"discard an attached disk":        n.Discard(n.disks[1].ID),
+		"discard an attached disk":        n.Discard(n.Disks.List[1].ID),
 		"discard what is not there":       n.Discard("x"),
 	} {
 		if err == nil {
@@ -152,8 +153,8 @@ func TestImageContent(t *testing.T) {
 		t.Errorf("volumes of the copy %v, want one with its own name", vs)
 	}
 	larger := attach(t, n, nodespec.Disk{Image: file, Size: 11 * gib})
-	if d := n.diskByNumber(larger); d.Size != 11*gib || d.table.UsableOffset+d.table.UsableLength > 10*gib {
-		t.Errorf("disk of %d bytes with the table %+v", d.Size, d.table)
+	if d := n.ByNumber(larger); d.Size != 11*gib || d.Table.UsableOffset+d.Table.UsableLength > 10*gib {
+		t.Errorf("disk of %d bytes with the table %+v", d.Size, d.Table)
 	}
 	if _, err := n.Attach(nodespec.Disk{Image: file, Size: gib}); err == nil {
 		t.Error("an image larger than its disk was attached")
@@ -195,7 +196,7 @@ func TestAttachNeedsRescan(t *testing.T) {
 		t.Fatal(err)
 	}
 	missing(n, `\\.\PhysicalDrive3`)
-	now = now.Add(arrivalDelay)
+	now = now.Add(kernel.ArrivalDelay)
 	online(t, n, 3)
 	one(t, n, 3)
 	missing(n, `\\.\PhysicalDrive4`)
@@ -214,11 +215,11 @@ func TestAttachPlugAndPlay(t *testing.T) {
 	if number, err := n.Attach(letter); err != nil || number != 3 {
 		t.Fatalf("Attach = %d, %v", number, err)
 	}
-	if state, err := n.Show(); err != nil || !state.Disks[3].Waiting || n.diskByNumber(3) != nil {
+	if state, err := n.Show(); err != nil || !state.Disks[3].Waiting || n.ByNumber(3) != nil {
 		t.Errorf("the disk is seen at once: %+v, %v", state.Disks[3], err)
 	}
 	killed := cloneDir(t, cfg.StateDir)
-	now = now.Add(arrivalDelay)
+	now = now.Add(kernel.ArrivalDelay)
 	cfg.StateDir = killed
 	for _, n := range []*Node{n, startOn(t, cfg, clock)} {
 		online(t, n, 3)
@@ -268,8 +269,8 @@ func TestCollision(t *testing.T) {
 	for _, content := range []string{nodespec.ContentGPT, nodespec.ContentMBR} {
 		n := blank(t, nodespec.Config{Windows: nodespec.Windows{SANPolicy: nodespec.SANOnlineAll}}, nodespec.Disk{Size: gib, Content: content, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
 		number := attach(t, n, nodespec.Disk{Image: copyOf(t, n, 1)})
-		d, original := n.diskByNumber(number), n.diskByNumber(1)
-		if !d.offline() || d.writable() == nil || len(volumesOn(t, n, number)) != 0 || original.offline() {
+		d, original := n.ByNumber(number), n.ByNumber(1)
+		if !d.Offline() || d.Writable() == nil || len(volumesOn(t, n, number)) != 0 || original.Offline() {
 			t.Fatalf("%s: the clone has attributes %#x, its original %#x", content, d.Attributes, original.Attributes)
 		}
 		set := func(attributes, mask uint64) error {
@@ -282,12 +283,12 @@ func TestCollision(t *testing.T) {
 		wantErrno(t, "read-only", set(win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY), 0)
 		wantReason(t, n, number, win32.VDSDiskOfflineReasonCollision)
 		wantErrno(t, "online while read-only", set(0, win32.DISK_ATTRIBUTE_OFFLINE), win32.ERROR_INVALID_PARAMETER)
-		if !d.offline() || !sameIdentity(d.table, original.table) {
+		if !d.Offline() || !disk.SameIdentity(d.Table, original.Table) {
 			t.Errorf("%s: the read-only clone was changed", content)
 		}
 		wantErrno(t, "online and writable in one call", set(0, win32.DISK_ATTRIBUTE_OFFLINE|win32.DISK_ATTRIBUTE_READ_ONLY), 0)
-		if d.offline() || sameIdentity(d.table, original.table) || len(volumesOn(t, n, number)) != 1 {
-			t.Errorf("%s: the clone has attributes %#x and table %+v", content, d.Attributes, d.table)
+		if d.Offline() || disk.SameIdentity(d.Table, original.Table) || len(volumesOn(t, n, number)) != 1 {
+			t.Errorf("%s: the clone has attributes %#x and table %+v", content, d.Attributes, d.Table)
 		}
 		wantReason(t, n, number, win32.VDSDiskOfflineReasonNone)
 		wantErrno(t, "offline", set(win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE), 0)
@@ -370,7 +371,7 @@ func TestNewDisksAreHeld(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		now = now.Add(arrivalDelay)
+		now = now.Add(kernel.ArrivalDelay)
 		openPath(t, n, `\\.\PhysicalDrive3`, readWrite)
 	}
 }

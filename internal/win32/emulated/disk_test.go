@@ -399,12 +399,12 @@ func TestSANPolicy(t *testing.T) {
 	} {
 		n := start(t, nodespec.Config{Windows: nodespec.Windows{SANPolicy: c.policy}})
 		number := attach(t, n, c.disk)
-		d := n.diskByNumber(number)
+		d := n.ByNumber(number)
 		readOnly := d.Attributes&win32.DISK_ATTRIBUTE_READ_ONLY != 0
-		if d.offline() != c.offline || readOnly != c.offline {
-			t.Errorf("policy %q, disk %+v: offline %t, read-only %t, want both %t", c.policy, c.disk, d.offline(), readOnly, c.offline)
+		if d.Offline() != c.offline || readOnly != c.offline {
+			t.Errorf("policy %q, disk %+v: offline %t, read-only %t, want both %t", c.policy, c.disk, d.Offline(), readOnly, c.offline)
 		}
-		if d := n.diskByNumber(1); d.offline() {
+		if d := n.ByNumber(1); d.Offline() {
 			t.Errorf("policy %q: a disk that the node was made with is offline", c.policy)
 		}
 	}

@@ -13,10 +13,7 @@
 //
 // # What it models
 //
-//   - Disks as sparse image files with real partition tables: GPT (512 and 4096-byte
-//     sectors, header and backup, checksums) and the primary entries of an MBR;
-//     offline, read-only and write-protected disks; growth that Windows notices in
-//     two steps; identities (page 83h, serial number, location, SCSI address).
+//   - Disks with partition tables (package disk).
 //   - Volumes that appear and disappear with partitions and disks, keep their names,
 //     get drive letters from the mount manager, and are recognized by their bytes. A
 //     format writes only an NTFS boot sector, its backup and the first MFT records,
@@ -28,8 +25,7 @@
 //     back; global mappings with their statuses; the files of a share, while a
 //     mapping lets the node reach it (smb.go).
 //   - Services (package services); the serial number in the SMBIOS tables.
-//   - iSCSI portals and targets with CHAP, sessions, persistent logins, and LUNs
-//     that are disks while their target is connected (iscsi.go).
+//   - An iSCSI initiator and its targets (package iscsi).
 //   - Handles with access rights and share modes (package kernel), and what happens to
 //     them when their disk or volume is removed or Windows restarts.
 //
@@ -41,8 +37,7 @@
 // volume and that a volume on several disks can be configured; logical drives of an
 // MBR; disk signature collisions; shrinking; file systems other than NTFS, which are only recognized; renumbering
 // of disks at a restart; quotas, streams, hard links; DFS, links on shares, mappings
-// that are not global, the limit on mappings; several sessions with one target, iSNS,
-// IPsec and digests.
+// that are not global, the limit on mappings.
 //
 // # State
 //

@@ -2,12 +2,9 @@ package emulated
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
-	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
@@ -148,11 +145,11 @@ func (n *Node) beginFormat(t *kernel.Tx, v *volume, o win32.FormatOptions) error
 		return nil
 	}
 	e := v.extents[0]
-	serial, err := n.newSerial()
+	serial, err := n.NewSerial()
 	if err != nil {
 		return err
 	}
-	_, writes, err := n.plan(e.disk, e.off, e.length, o, serial)
+	_, writes, err := n.PlanNTFS(e.disk, e.off, e.length, o, serial)
 	if err != nil {
 		return err
 	}
@@ -185,7 +182,7 @@ func letters() []byte {
 
 // finishFormat writes the requested file system.
 func (n *Node) finishFormat(t *kernel.Tx, v *volume, o win32.FormatOptions) error {
-	_, err := n.mkfs(t, v.extents[0].disk, v.extents[0].off, v.length(), o)
+	_, err := n.MakeNTFS(t, v.extents[0].disk, v.extents[0].off, v.length(), o)
 	// The next use of the volume detects its new file system.
 	t.OnCommit(func() { v.forget() })
 	return err
@@ -254,7 +251,7 @@ func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 	if len(v.extents) != 1 {
 		return nil, win32.ERROR_NOT_SUPPORTED
 	}
-	if _, _, err := n.plan(v.extents[0].disk, v.extents[0].off, v.length(), o, 1); err != nil {
+	if _, _, err := n.PlanNTFS(v.extents[0].disk, v.extents[0].off, v.length(), o, 1); err != nil {
 		return nil, err
 	}
 	if err := v.writable(); err != nil {
@@ -303,55 +300,4 @@ func (n *Node) UpdateStorageCache() error {
 		}
 		return nil
 	})
-}
-
-// plan returns what a format writes to the range of a disk.
-func (n *Node) plan(d *disk, off, length uint64, o win32.FormatOptions, serial uint64) (fs bootsector.FileSystem, writes []bootsector.Write, err error) {
-	if !strings.EqualFold(o.FileSystem, string(bootsector.NTFS)) {
-		return fs, nil, win32.ERROR_NOT_SUPPORTED // Source: node, it makes no file system but NTFS
-	}
-	if len(utf16.Encode([]rune(o.Label))) > bootsector.MaxLabel || strings.ContainsAny(o.Label, "\x00\\/:*?\"<>|\t") {
-		return fs, nil, win32.ERROR_INVALID_PARAMETER // Source: inference, by the limits of labels
-	}
-	fs, writes, err = bootsector.MakeNTFS(length, d.Sector, o.ClusterSize, uint32(off/uint64(d.Sector)), serial, o.Label)
-	switch {
-	case errors.Is(err, bootsector.ErrTooSmall):
-		// Source: program, winutils-rs has "volume too small" of fmifs.dll; the number is
-		// inference.
-		return fs, nil, win32.ERROR_DISK_FULL
-	case err != nil:
-		// Source: program, winutils-rs has "cluster size is impossible" of fmifs.dll; the number
-		// is inference.
-		return fs, nil, win32.ERROR_INVALID_PARAMETER
-	}
-	return fs, writes, nil
-}
-
-// mkfs writes a new file system to a range of a disk and returns its first
-// sector. Its file tree is created when the file system is first detected.
-func (n *Node) mkfs(t *kernel.Tx, d *disk, off, length uint64, o win32.FormatOptions) (first []byte, err error) {
-	serial, err := n.newSerial()
-	if err != nil {
-		return nil, err
-	}
-	_, writes, err := n.plan(d, off, length, o, serial)
-	if err != nil {
-		return nil, err
-	}
-	if !o.Quick {
-		t.ZeroImage(d.ID, off, length) // since Vista a full format writes zeros
-	}
-	for _, w := range writes {
-		t.WriteImage(d.ID, off+w.Offset, w.Data)
-	}
-	return writes[0].Data[:d.Sector], nil
-}
-
-// newSerial returns the serial number of a new file system.
-func (n *Node) newSerial() (uint64, error) {
-	var b [8]byte
-	if _, err := io.ReadFull(n.Rand, b[:]); err != nil {
-		return 0, fmt.Errorf("serial number: %w", err)
-	}
-	return binary.LittleEndian.Uint64(b[:]), nil
 }

@@ -199,7 +199,7 @@ func TestForeignFileSystems(t *testing.T) {
 		t.Fatal(err)
 	}
 	wipe := make([]byte, 8*kib)
-	if _, err := n.diskByNumber(1).image.WriteAt(wipe, 16*mib); err != nil {
+	if _, err := n.ByNumber(1).Image.WriteAt(wipe, 16*mib); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
@@ -290,7 +290,7 @@ func TestFormatDeletesFiles(t *testing.T) {
 	if _, err := n.Attributes(vol + "new"); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
 		t.Errorf("Attributes after the format = %v, want ERROR_FILE_NOT_FOUND", err)
 	}
-	if keys := n.Store.Keys("file/" + n.disks[0].ID); len(keys) > 1 {
+	if keys := n.Store.Keys("file/" + n.Disks.List[0].ID); len(keys) > 1 {
 		t.Errorf("stored files %q, want only the root", keys)
 	}
 }

@@ -20,6 +20,7 @@ var _ win32.API = (*Node)(nil)
 
 const (
 	kib = 1 << 10
+	mib = 1 << 20
 	gib = 1 << 30
 	tib = 1 << 40
 
@@ -68,14 +69,14 @@ func checkNode(t testing.TB, n *Node) {
 	if n.Usable() != nil {
 		return
 	}
-	for _, d := range n.disks {
-		table, err := ptable.Read(d.image, d.geometry())
+	for _, d := range n.Disks.List {
+		table, err := ptable.Read(d.Image, d.Geometry())
 		if err != nil {
 			t.Errorf("disk %d: %v", d.Number, err)
 			continue
 		}
-		if got, want := string(d.table.Encode()), string(table.Encode()); got != want && !t.Failed() {
-			t.Errorf("disk %d: table in memory\n%+v\non the image\n%+v", d.Number, d.table, table)
+		if got, want := string(d.Table.Encode()), string(table.Encode()); got != want && !t.Failed() {
+			t.Errorf("disk %d: table in memory\n%+v\non the image\n%+v", d.Number, d.Table, table)
 		}
 	}
 	for _, v := range n.volumes {

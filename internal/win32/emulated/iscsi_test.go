@@ -8,6 +8,8 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/iscsi"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -28,7 +30,7 @@ func iscsiConfig(targets ...nodespec.ISCSITarget) nodespec.Config {
 func lunTarget(iqn string, luns int) nodespec.ISCSITarget {
 	c := nodespec.ISCSITarget{IQN: iqn, Portals: []nodespec.ISCSIPortal{{Address: "10.0.0.1"}}, LUNs: make([]nodespec.LUN, luns)}
 	for i := range c.LUNs {
-		c.LUNs[i].Size = minDisk
+		c.LUNs[i].Size = disk.MinSize
 	}
 	return c
 }
@@ -64,7 +66,7 @@ func TestInitiatorRefusals(t *testing.T) {
 		return second(n.LoginIScsiTarget(iqn, p, l))
 	}
 	short := win32.NewSecret("short")
-	registered := win32.ISCSISendTargetPortal{Initiator: iscsiInitiator, InitiatorPort: 0xFFFFFFFF, ISCSIPortal: away}
+	registered := win32.ISCSISendTargetPortal{Initiator: iscsi.AdapterName, InitiatorPort: 0xFFFFFFFF, ISCSIPortal: away}
 	nowhere := win32.ISCSISendTargetPortal{ISCSIPortal: win32.ISCSIPortal{Address: "10.9.9.9", Socket: 3260}}
 	for _, c := range []struct {
 		name string

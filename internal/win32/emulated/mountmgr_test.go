@@ -127,7 +127,7 @@ func TestBuses(t *testing.T) {
 		"ata": win32.BusTypeAta, "virtual": win32.BusTypeVirtual, "vhd": win32.BusTypeFileBackedVirtual,
 	} {
 		number := attach(t, n, nodespec.Disk{Bus: name, Size: gib})
-		if got := n.diskByNumber(number).Bus; got != want {
+		if got := n.ByNumber(number).Bus; got != want {
 			t.Errorf("bus %q is %d, want %d", name, got, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package emulated
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,7 +9,9 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/iscsi"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -24,9 +27,9 @@ type Machine = kernel.Machine
 type Node struct {
 	*kernel.Kernel
 	*services.Services
+	*disk.Disks
+	*iscsi.Initiator
 
-	disks   []*disk                 // visible disks, by number
-	waiting []*disk                 // attached, but not visible yet
 	volumes []*volume               // present volumes, in order of arrival
 	known   map[string]volumeRecord // every volume ever seen, by identity
 	spanned []volumeRecord          // those that lie on several disks
@@ -34,7 +37,6 @@ type Node struct {
 	mounts  map[string]mountRecord
 	trees   map[string]*filetree.Tree // by file system
 	smb     smbState
-	iscsi   iscsiState
 }
 
 // Open loads the node whose state is in cfg.StateDir. If the directory is empty, it
@@ -53,10 +55,13 @@ func Open(cfg nodespec.Config, m Machine) (*Node, error) {
 	n := &Node{
 		known: map[string]volumeRecord{}, letters: map[byte]win32.GUID{},
 		mounts: map[string]mountRecord{}, trees: map[string]*filetree.Tree{},
-		smb: newSMBState(), iscsi: newISCSIState(),
+		smb: newSMBState(),
 	}
 	n.Kernel = kernel.New(cfg, windows, m, n.applyDue)
 	n.Services = services.New(n.Kernel)
+	n.Disks = disk.New(n.Kernel)
+	n.Disks.StandOn(n)
+	n.Initiator = iscsi.New(n.Kernel, n.Disks, n.Services)
 	if err := n.open(cfg.StateDir); err != nil {
 		return nil, errors.Join(fmt.Errorf("emulated node: %w", err), n.Close())
 	}
@@ -76,9 +81,9 @@ func (n *Node) open(dir string) error {
 
 // applyDue applies what Windows does by itself.
 func (n *Node) applyDue() {
-	n.applyISCSIEvents()
-	n.addArrived()
-	n.addReserved()
+	n.Initiator.ApplyDue()
+	n.AddArrived()
+	n.AddReserved()
 	n.endFormats()
 }
 
@@ -145,7 +150,7 @@ const systemPartition = `SYSTEM\Setup\SystemPartition`
 
 func (n *Node) systemPartition() []string {
 	for _, v := range n.volumes {
-		if d := v.extents[0].disk; d.System && v.extents[0].off == d.table.Partitions[0].Offset && v.visible() {
+		if d := v.extents[0].disk; d.System && v.extents[0].off == d.Table.Partitions[0].Offset && v.visible() {
 			return []string{v.ntDevice()}
 		}
 	}
@@ -162,4 +167,35 @@ func (n *Node) ownVolume(v *volume) bool {
 		}
 	}
 	return false
+}
+
+func validate(c nodespec.Config) error {
+	if c.VolumeArrivalDelay < 0 || c.StorageCacheDelay < 0 || c.FormatDuration < 0 || c.SMBTimeout < 0 {
+		return errors.New("the configuration has a negative delay")
+	}
+	if err := checkSMB(c.SMBServers); err != nil {
+		return err
+	}
+	for _, s := range c.Services {
+		if err := services.Validate(s); err != nil {
+			return err
+		}
+	}
+	if err := iscsi.Validate(c.ISCSI); err != nil {
+		return err
+	}
+	if _, err := hex.DecodeString(c.Firmware.SMBIOS); err != nil {
+		return fmt.Errorf("firmware: SMBIOS tables: %w", err)
+	}
+	for i, d := range c.Disks {
+		if err := disk.Validate(d); err != nil {
+			return fmt.Errorf("disk %d of the configuration: %w", i, err)
+		}
+	}
+	for i, v := range c.SpannedVolumes {
+		if len(v.Extents) < 2 {
+			return fmt.Errorf("spanned volume %d: %d extents, want at least 2", i, len(v.Extents))
+		}
+	}
+	return nil
 }

@@ -220,7 +220,7 @@ func (n *Node) deviceForNT(name string) kernel.Device {
 		if err != nil || digits != strconv.FormatUint(number, 10) {
 			return nil
 		}
-		if d := n.diskByNumber(uint32(number)); d != nil {
+		if d := n.ByNumber(uint32(number)); d != nil {
 			return d
 		}
 		return nil
@@ -232,8 +232,8 @@ func (n *Node) deviceForNT(name string) kernel.Device {
 		return nil
 	}
 	if strings.HasSuffix(strings.ToLower(short), win32.GUID_DEVINTERFACE_DISK.String()) {
-		for _, d := range n.disks {
-			if strings.EqualFold(d.interfacePath()[4:], short) {
+		for _, d := range n.Disks.List {
+			if strings.EqualFold(d.InterfacePath()[4:], short) {
 				return d
 			}
 		}

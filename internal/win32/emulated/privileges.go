@@ -34,6 +34,6 @@ func (p privileged) DeviceIoControl(h win32.Handle, code uint32, in, out []byte)
 func (p privileged) Reenumerate() error {
 	return p.Do(func(t *kernel.Tx) error {
 		t.Privilege = p.privilege
-		return p.reenumerate(t)
+		return p.Scan(t)
 	})
 }

@@ -1,13 +1,9 @@
 package emulated
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // Reboot restarts the node's Windows. All handles are closed, disks get their
@@ -57,12 +53,12 @@ func (n *Node) reboot() error {
 	if err != nil {
 		return fmt.Errorf("reboot: %w", n.Cause(err))
 	}
-	if err := n.bootISCSI(); err != nil {
+	if err := n.Initiator.Boot(); err != nil {
 		return fmt.Errorf("reboot: %w", n.Cause(err))
 	}
 	if !record.Numbered {
 		err := n.Transact(func(t *kernel.Tx) error {
-			n.renumber(t)
+			n.Renumber(t)
 			t.Put(rebootKey, rebootRecord{Numbered: true})
 			return nil
 		})
@@ -70,37 +66,9 @@ func (n *Node) reboot() error {
 			return fmt.Errorf("reboot: %w", n.Cause(err))
 		}
 	}
-	for _, list := range [][]*disk{slices.Clone(n.disks), slices.Clone(n.waiting)} {
-		for _, d := range list {
-			err := n.Transact(func(t *kernel.Tx) error {
-				waiting := d.State != statusAttached
-				state := d.diskState
-				state.State = statusAttached
-				remembered, _, err := n.remembered(&state)
-				if err != nil {
-					return n.BreakDown("read the state of a slot", err)
-				}
-				state.Attributes, state.Collision = remembered, false
-				state.SeenSize, state.TableSize = state.Size, state.Size
-				d.change(t, state)
-				if waiting {
-					return n.arrive(t, d, state)
-				}
-				table, err := ptable.Read(d.image, state.geometry())
-				if err != nil {
-					return n.BreakDown("read a disk image", err)
-				}
-				if n.keepOffline(d, &state, table) {
-					d.change(t, state)
-				}
-				return n.arrange(t, arrangement{disk: d, state: state, table: table})
-			})
-			if err != nil {
-				return fmt.Errorf("reboot: %w", n.Cause(err))
-			}
-		}
+	if err := n.Restart(); err != nil {
+		return fmt.Errorf("reboot: %w", n.Cause(err))
 	}
-	n.waiting = nil
 	for _, v := range n.volumes {
 		v.offline, v.unflushed = v.Offline, nil // an orderly restart flushes
 	}
@@ -109,25 +77,6 @@ func (n *Node) reboot() error {
 		return fmt.Errorf("reboot: %w", n.Cause(err))
 	}
 	return nil
-}
-
-// renumber gives each disk the number of the next one, and the last disk that of the first,
-// if nodespec.Windows.DiskNumbers says so.
-func (n *Node) renumber(t *kernel.Tx) {
-	disks := slices.Concat(n.disks, n.waiting)
-	if n.Windows.DiskNumbers == nodespec.DiskNumbersKept || len(disks) < 2 {
-		return
-	}
-	slices.SortFunc(disks, func(a, b *disk) int { return cmp.Compare(a.Number, b.Number) })
-	for i, d := range disks {
-		state := d.diskState
-		state.Number = disks[(i+1)%len(disks)].Number
-		n.Chosen("diskNumbers", fmt.Sprintf("disk %d gets the number %d", d.Number, state.Number), d.ID)
-		d.change(t, state)
-	}
-	t.OnCommit(func() {
-		slices.SortFunc(n.disks, func(a, b *disk) int { return cmp.Compare(a.Number, b.Number) })
-	})
 }
 
 // EndProcess does what Windows does when the calling process ends: it closes all

@@ -29,7 +29,7 @@ func TestReboot(t *testing.T) {
 	if _, err := n.ReadAt(h, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_INVALID_HANDLE) {
 		t.Errorf("ReadAt = %v, want ERROR_INVALID_HANDLE", err)
 	}
-	if d := n.diskByNumber(1); d.SeenSize != 20*gib || d.TableSize != 20*gib {
+	if d := n.ByNumber(1); d.SeenSize != 20*gib || d.TableSize != 20*gib {
 		t.Errorf("disk 1 has %d and %d visible bytes, want %d", d.SeenSize, d.TableSize, uint64(20*gib))
 	}
 	// The attached disk is visible. Once it is online for good, its volume exists as soon
@@ -52,7 +52,7 @@ func TestDiskNumbersAfterReboot(t *testing.T) {
 		check := func(n *Node) {
 			t.Helper()
 			for number, id := range want {
-				if d := n.diskByNumber(uint32(number)); d.ID != id {
+				if d := n.ByNumber(uint32(number)); d.ID != id {
 					t.Errorf("%s: disk %d is %s, want %s", value, number, d.ID, id)
 				}
 			}

@@ -2,13 +2,10 @@ package emulated
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -20,18 +17,11 @@ func (n *Node) Show() (nodespec.State, error) {
 	if err := n.Usable(); err != nil {
 		return nodespec.State{}, err
 	}
-	n.applyISCSIEvents()
-	n.addArrived()
+	n.Initiator.ApplyDue()
+	n.AddArrived()
 	n.endFormats()
 	s := nodespec.State{OpenHandles: n.HandlePaths()}
-	for _, d := range slices.Concat(n.disks, n.waiting) {
-		s.Disks = append(s.Disks, d.info())
-	}
-	for _, k := range n.Store.Keys(diskKey("")) {
-		if id := strings.TrimPrefix(k, diskKey("")); n.Image(id) == nil {
-			s.Detached = append(s.Detached, id)
-		}
-	}
+	s.Disks, s.Detached = n.Disks.Show()
 	err := n.Transact(func(t *kernel.Tx) error {
 		for _, v := range n.volumes {
 			info := nodespec.VolumeInfo{
@@ -55,35 +45,9 @@ func (n *Node) Show() (nodespec.State, error) {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Path, b.Path))
 	})
 	s.Services = n.Services.Show()
-	s.ISCSITargets, s.ISCSIPortals = n.showISCSI()
+	s.ISCSITargets, s.ISCSIPortals = n.Initiator.Show()
 	s.SMBServers, s.SMBMappings = n.showSMB()
 	return s, err
-}
-
-// info returns the disk in the form of Show.
-func (d *disk) info() nodespec.DiskInfo {
-	info := nodespec.DiskInfo{
-		Number: d.Number, ID: d.ID, Image: d.image.Name(), Size: nodespec.Size(d.Size), SeenSize: nodespec.Size(d.SeenSize), SectorSize: d.Sector,
-		Style:   map[uint32]string{win32.PARTITION_STYLE_MBR: "MBR", win32.PARTITION_STYLE_GPT: "GPT", win32.PARTITION_STYLE_RAW: "RAW"}[d.table.Style],
-		Waiting: d.State != statusAttached, System: d.System, Online: !d.offline(), ReadOnly: d.Attributes&win32.DISK_ATTRIBUTE_READ_ONLY != 0,
-	}
-	switch l := d.table; {
-	case l.Style == win32.PARTITION_STYLE_GPT:
-		info.Identity = l.DiskID.String()
-	case l.Style == win32.PARTITION_STYLE_MBR && l.Signature != 0:
-		info.Identity = fmt.Sprintf("%#08x", l.Signature)
-	}
-	for _, p := range d.table.Partitions {
-		if !ptable.InUse(p) {
-			continue
-		}
-		part := nodespec.PartitionInfo{Number: p.Number, Type: fmt.Sprintf("%#02x", p.MBRType), Offset: nodespec.Size(p.Offset), Length: nodespec.Size(p.Length)}
-		if p.Style == win32.PARTITION_STYLE_GPT {
-			part.Type, part.ID, part.Name = p.Type.String(), p.ID.String(), p.Name
-		}
-		info.Partitions = append(info.Partitions, part)
-	}
-	return info
 }
 
 func (n *Node) nameOf(guid win32.GUID) string { return `\\?\Volume` + guid.String() + `\` }

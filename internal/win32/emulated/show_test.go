@@ -67,7 +67,7 @@ func TestConfigJSON(t *testing.T) {
 	}
 	c.VolumeArrivalDelay = 0
 	n := start(t, c)
-	if d := n.diskByNumber(7); d == nil || !d.offline() || len(d.table.Partitions) != 3 {
+	if d := n.ByNumber(7); d == nil || !d.Offline() || len(d.Table.Partitions) != 3 {
 		t.Errorf("disk 7 is %+v", d)
 	}
 	if err := json.Unmarshal([]byte(`{"formatDuration": 3}`), &c); err == nil {

@@ -100,8 +100,6 @@ func newSMBState() smbState {
 const (
 	smbServerPrefix  = "smb/server/"
 	smbMappingPrefix = "smb/mapping/"
-	// passwordRounds is low, because it only protects passwords of tests.
-	passwordRounds = 1000
 )
 
 func foldSMB(s string) string { return strings.ToLower(s) }

@@ -170,7 +170,7 @@ type serverGone struct {
 // gone returns the answer to a call about a server that is down or does not exist, and
 // makes the call wait.
 func (n *Node) gone(server string) serverGone {
-	n.Wait = cmp.Or(time.Duration(n.Config.SMBTimeout), arrivalDelay)
+	n.Wait = cmp.Or(time.Duration(n.Config.SMBTimeout), kernel.ArrivalDelay)
 	if _, known := n.smb.servers[foldSMB(server)]; known {
 		switch n.Windows.SMBServerGone {
 		case nodespec.SMBGoneTimeout:

@@ -1,8 +1,6 @@
 package emulated
 
 import (
-	"crypto/pbkdf2"
-	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -47,7 +45,7 @@ func (s smbServer) logon(c win32.Credentials) (key string, err error) {
 		return "", win32.ERROR_LOGON_FAILURE // Source: Windows, System Error 1326, as docs/develop/contract/smb.md says
 	}
 	a := s.Accounts[key]
-	hash, err := hashPassword(c.Password.Reveal(), a.Salt)
+	hash, err := kernel.HashPassword(c.Password.Reveal(), a.Salt)
 	if err != nil || subtle.ConstantTimeCompare(hash, a.Hash) != 1 {
 		// Source: document, WNetAddConnection2W, ERROR_INVALID_PASSWORD; Windows printed 1326,
 		// too.
@@ -70,11 +68,6 @@ func (n *Node) LogonToServer(server string, c win32.Credentials) error {
 		_, err := s.logon(c)
 		return err
 	})
-}
-
-// hashPassword returns what a server stores of a password.
-func hashPassword(password string, salt []byte) ([]byte, error) {
-	return pbkdf2.Key(sha256.New, password, salt, passwordRounds, sha256.Size)
 }
 
 // makeShare creates a share with an empty file tree.
@@ -107,7 +100,7 @@ func (n *Node) makeAccount(s *smbServer, user, password string) error {
 	if _, err := io.ReadFull(n.Rand, salt); err != nil {
 		return fmt.Errorf("random salt: %w", err)
 	}
-	hash, err := hashPassword(password, salt)
+	hash, err := kernel.HashPassword(password, salt)
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ func TestKilledAtEveryByte(t *testing.T) {
 				if got, want := tableOf(m), tableOf(n); got != want {
 					t.Errorf("%s: table %s, want %s", step.name, got, want)
 				}
-				if m.diskByNumber(1).table.Style == win32.PARTITION_STYLE_GPT {
+				if m.ByNumber(1).Table.Style == win32.PARTITION_STYLE_GPT {
 					sgdisk(t, image(t, m, 1), 512)
 				}
 			} else if state != wasState {
@@ -168,7 +168,7 @@ func TestKilledAtEveryByte(t *testing.T) {
 	}
 }
 
-func tableOf(n *Node) string { return string(n.diskByNumber(1).table.Encode()) }
+func tableOf(n *Node) string { return string(n.ByNumber(1).Table.Encode()) }
 
 // TestKilledWhileCreating: a directory with an incomplete node gets a new node.
 func TestKilledWhileCreating(t *testing.T) {
@@ -188,8 +188,8 @@ func TestKilledWhileCreating(t *testing.T) {
 			t.Fatalf("killed after %d bytes: %v", at, err)
 		}
 		checkNode(t, m)
-		if len(m.disks) != 3 || len(m.volumes) != 2 {
-			t.Errorf("killed after %d bytes: %d disks and %d volumes", at, len(m.disks), len(m.volumes))
+		if len(m.List) != 3 || len(m.volumes) != 2 {
+			t.Errorf("killed after %d bytes: %d disks and %d volumes", at, len(m.List), len(m.volumes))
 		}
 		if _, err := os.Stat(filepath.Join(killed, "disk-of-the-dead.img")); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("an image without a disk is left: %v", err)
@@ -355,7 +355,7 @@ func TestFailedCallChangesNothing(t *testing.T) {
 	err := n.Do(func(tx *kernel.Tx) error {
 		tx.Put("disk/x", 1)
 		tx.Delete("node")
-		tx.WriteImage(n.disks[1].ID, 0, []byte("abc"))
+		tx.WriteImage(n.Disks.List[1].ID, 0, []byte("abc"))
 		tx.OnCommit(func() { t.Error("committed") })
 		tx.OnRollback(func() { undone = append(undone, 1) })
 		tx.OnRollback(func() { undone = append(undone, 2) })
@@ -365,7 +365,7 @@ func TestFailedCallChangesNothing(t *testing.T) {
 		t.Errorf("%v; journal %d bytes, was %d; undone %v", err, n.Store.Size(), size, undone)
 	}
 	b := make([]byte, 3)
-	if _, err := n.disks[1].image.ReadAt(b, 0); err != nil || b[0] != 0 {
+	if _, err := n.Disks.List[1].Image.ReadAt(b, 0); err != nil || b[0] != 0 {
 		t.Errorf("image holds %q, %v", b, err)
 	}
 	// A value that cannot be encoded is detected before anything is written.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
@@ -84,7 +85,7 @@ type volume struct {
 
 // extent is a range of a disk, in bytes.
 type extent struct {
-	disk        *disk
+	disk        *disk.Disk
 	off, length uint64
 }
 
@@ -121,7 +122,7 @@ func (v *volume) sector() uint32 { return v.extents[0].disk.Sector }
 
 func (v *volume) writable() error {
 	for _, e := range v.extents {
-		if err := e.disk.writable(); err != nil {
+		if err := e.disk.Writable(); err != nil {
 			return err
 		}
 	}
@@ -139,7 +140,7 @@ func (v *volume) ReadAt(p []byte, off int64) (n int, err error) {
 		if int64(len(part)) > int64(e.length)-off {
 			part = part[:int64(e.length)-off]
 		}
-		size, err := e.disk.readImage(part, int64(e.off)+off)
+		size, err := e.disk.ReadImage(part, int64(e.off)+off)
 		n += size
 		if err != nil || n == len(p) {
 			return n, err

@@ -3,62 +3,31 @@ package emulated
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
-// partitionKey identifies a partition on its disk, so that its volume keeps its
-// name when the disk is attached again. It returns "" for a partition without a
-// volume.
-//
-// The reserved partition and those of LDM and storage spaces have no volume. The
-// others have one (mountvol lists system and recovery partitions too), except for
-// unknown types.
-func partitionKey(table win32.Layout, p win32.Partition) string {
-	if !ptable.InUse(p) {
-		return ""
-	}
-	if table.Style == win32.PARTITION_STYLE_GPT {
-		switch p.Type {
-		case win32.PARTITION_BASIC_DATA_GUID, win32.PARTITION_SYSTEM_GUID, win32.PARTITION_MSFT_RECOVERY_GUID:
-			return p.ID.String()
-		}
-		return ""
-	}
-	if !p.Recognized {
-		return ""
-	}
-	return fmt.Sprintf("mbr-%08x-%x", table.Signature, p.Offset)
-}
-
-// arrangement is the state and the table of a disk after a transaction.
-type arrangement struct {
-	disk    *disk
-	state   diskState
-	table   win32.Layout
-	letters map[string]string // configured drive letters, by partition key
-}
-
-// arrange updates the volumes after a change of a disk: volumes of new partitions
+// Arrange updates the volumes after a change of a disk: volumes of new partitions
 // arrive; those of removed partitions and of an offline disk are removed. The
 // table becomes the disk's on commit.
-func (n *Node) arrange(t *kernel.Tx, a arrangement) error {
-	online := a.state.State == statusAttached && !a.state.offline()
+func (n *Node) Arrange(t *kernel.Tx, a disk.Arrangement) error {
+	online := a.State.State == disk.Attached && !a.State.Offline()
 	keep, seen := map[*volume]bool{}, map[string]bool{}
 	var coming []*volume
 	fresh, letters := uint32(0), map[byte]bool{}
-	for _, p := range a.table.Partitions {
-		part := partitionKey(a.table, p)
-		if part == "" || seen[part] || !online && a.letters[part] == "" {
+	for _, p := range a.Table.Partitions {
+		part := disk.PartitionKey(a.Table, p)
+		if part == "" || seen[part] || !online && a.Letters[part] == "" {
 			continue
 		}
 		seen[part] = true // a second partition with the same id is ignored
-		extents := []extent{{a.disk, p.Offset, p.Length}}
-		identity := volumeRecord{Disk: a.state.ID, Partition: part}.identity()
+		extents := []extent{{a.Disk, p.Offset, p.Length}}
+		identity := volumeRecord{Disk: a.State.ID, Partition: part}.identity()
 		if v := n.presentVolume(identity); v != nil {
 			keep[v] = true
 			v.follow(t, extents, p)
@@ -67,16 +36,16 @@ func (n *Node) arrange(t *kernel.Tx, a arrangement) error {
 		record, known := n.known[identity]
 		if !known {
 			var err error
-			letter, wanted := a.letters[part]
+			letter, wanted := a.Letters[part]
 			// The volumes that the configuration describes are not new to the node.
 			isData := p.Style == win32.PARTITION_STYLE_MBR || p.Type == win32.PARTITION_BASIC_DATA_GUID
 			offline := n.Made() && isData && !wanted && n.Windows.Automount == nodespec.AutomountDisabled
-			if record, err = n.newVolume(t, a.state.ID, part, fresh, offline); err != nil {
+			if record, err = n.newVolume(t, a.State.ID, part, fresh, offline); err != nil {
 				return err
 			}
 			fresh++
 			if !wanted {
-				n.automount(t, record, a.table, p, letters)
+				n.automount(t, record, a.Table, p, letters)
 			} else if err := n.wantedLetter(t, record, letter, letters); err != nil {
 				return err
 			}
@@ -90,7 +59,7 @@ func (n *Node) arrange(t *kernel.Tx, a arrangement) error {
 	}
 	// A volume on several disks exists if all of its disks do.
 	for _, record := range n.spanned {
-		if !slices.ContainsFunc(record.Extents, func(e extentRecord) bool { return e.Disk == a.state.ID }) {
+		if !slices.ContainsFunc(record.Extents, func(e extentRecord) bool { return e.Disk == a.State.ID }) {
 			continue
 		}
 		extents, complete := n.spannedExtents(record, a, online)
@@ -102,7 +71,7 @@ func (n *Node) arrange(t *kernel.Tx, a arrangement) error {
 		}
 	}
 	leaves := func(v *volume) bool {
-		return !keep[v] && slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == a.disk })
+		return !keep[v] && slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == a.Disk })
 	}
 	for _, v := range n.volumes {
 		if leaves(v) && v.formatting != nil {
@@ -110,13 +79,13 @@ func (n *Node) arrange(t *kernel.Tx, a arrangement) error {
 		}
 		if v.fsid != "" && leaves(v) {
 			t.DeletePrefix(closingPrefix(v.fsid)) // its open files will not be closed
-			if a.state.State == statusAttached && a.state.offline() {
+			if a.State.State == disk.Attached && a.State.Offline() {
 				n.loseCache(t, v)
 			}
 		}
 	}
 	t.OnCommit(func() {
-		a.disk.table = a.table
+		a.Disk.Table = a.Table
 		n.volumes = slices.DeleteFunc(n.volumes, func(v *volume) bool {
 			v.gone = leaves(v)
 			if v.gone && v.tree != nil {
@@ -128,7 +97,7 @@ func (n *Node) arrange(t *kernel.Tx, a arrangement) error {
 			delay := time.Duration(n.Config.VolumeArrivalDelay)
 			if n.Windows.NewVolumes == nodespec.NewVolumesLate {
 				n.Chosen("newVolumes", "a volume appears later", v.name())
-				delay = max(delay, arrivalDelay)
+				delay = max(delay, kernel.ArrivalDelay)
 			}
 			v.arrives = n.Now().Add(delay)
 			n.volumes = append(n.volumes, v)
@@ -217,4 +186,44 @@ func (n *Node) loadVolumes() error {
 		}
 	}
 	return nil
+}
+
+// Arriving reports whether a volume of the disk has not arrived yet. It does not wait
+// for longer delays, which are the caller's choice.
+func (n *Node) Arriving(d *disk.Disk) bool {
+	return n.Config.VolumeArrivalDelay == 0 && slices.ContainsFunc(n.volumes, func(v *volume) bool {
+		return !v.visible() && v.Covers(d)
+	})
+}
+
+// Mounted reports whether a range of a disk belongs to a volume with a file system.
+func (n *Node) Mounted(t *kernel.Tx, d *disk.Disk, from, to uint64) bool {
+	for _, v := range n.volumes {
+		for _, e := range v.extents {
+			if e.disk == d && from < e.off+e.length && e.off < to && !v.locked && v.mounted(t) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Forget forgets the volumes of a disk, with their files.
+func (n *Node) Forget(t *kernel.Tx, disk string) {
+	for identity, r := range n.known {
+		if r.Disk == disk {
+			t.Delete(volumeKey(win32.GUID(r.GUID)))
+			t.OnCommit(func() { delete(n.known, identity) })
+			n.forgetLetters(t, win32.GUID(r.GUID))
+		}
+	}
+	for fsid := range n.trees {
+		if strings.HasPrefix(fsid, disk+"-") {
+			t.DeletePrefix(filePrefix(fsid))
+			t.OnCommit(func() { delete(n.trees, fsid) })
+		}
+	}
+	t.OnCommit(func() {
+		n.spanned = slices.DeleteFunc(n.spanned, func(r volumeRecord) bool { return r.Disk == disk })
+	})
 }

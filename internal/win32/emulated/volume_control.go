@@ -76,7 +76,7 @@ func (v *volume) Control(t *kernel.Tx, h *kernel.DeviceHandle, code uint32, in, 
 	// Source: document, IOCTL_DISK_GET_LENGTH_INFO; code, hcsshim expandscratchsize.go asks the
 	// volume.
 	case win32.IOCTL_DISK_GET_LENGTH_INFO:
-		return output(out, win32.EncodeLength(v.length()))
+		return kernel.Output(out, win32.EncodeLength(v.length()))
 	case win32.FSCTL_GET_NTFS_VOLUME_DATA:
 		return v.ntfsData(t, out)
 	// Source: document, FSCTL_EXTEND_VOLUME; code, hcsshim expandscratchsize.go.
@@ -91,7 +91,7 @@ func (v *volume) Control(t *kernel.Tx, h *kernel.DeviceHandle, code uint32, in, 
 	d := v.extents[0].disk
 	switch code {
 	case win32.IOCTL_STORAGE_GET_DEVICE_NUMBER:
-		return output(out, win32.DeviceNumber{
+		return kernel.Output(out, win32.DeviceNumber{
 			DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number, PartitionNumber: v.partition.Number,
 		}.Encode())
 	case win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.IOCTL_SCSI_GET_ADDRESS, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX,
@@ -131,7 +131,7 @@ func (v *volume) ntfsData(t *kernel.Tx, out []byte) (int, error) {
 		// Source: document, FSCTL_GET_NTFS_VOLUME_DATA, only of NTFS; the number is inference.
 		return 0, win32.ERROR_INVALID_FUNCTION
 	}
-	return output(out, win32.NTFSVolumeData{
+	return kernel.Output(out, win32.NTFSVolumeData{
 		Sectors: v.fs.Sectors, TotalClusters: v.fs.Clusters, FreeClusters: v.free() / uint64(v.fs.BytesPerCluster),
 		BytesPerSector: v.fs.BytesPerSector, BytesPerCluster: v.fs.BytesPerCluster,
 	}.Encode())
@@ -143,7 +143,7 @@ func (v *volume) ntfsData(t *kernel.Tx, out []byte) (int, error) {
 func (v *volume) extend(t *kernel.Tx, in []byte) error {
 	sectors, err := win32.DecodeSectors(in)
 	if err != nil {
-		return inputError(in, 8)
+		return kernel.InputError(in, 8)
 	}
 	if err := v.ready(); err != nil {
 		return err

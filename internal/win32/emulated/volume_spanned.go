@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -19,7 +20,7 @@ func (n *Node) span(t *kernel.Tx, c nodespec.SpannedVolume, index int) error {
 	r.GUID = guidText(guid)
 	v := &volume{n: n}
 	for i, e := range c.Extents {
-		d := n.diskByNumber(e.Disk)
+		d := n.ByNumber(e.Disk)
 		if d == nil {
 			return fmt.Errorf("extent %d: no disk %d", i, e.Disk)
 		}
@@ -27,8 +28,8 @@ func (n *Node) span(t *kernel.Tx, c nodespec.SpannedVolume, index int) error {
 		if length == 0 || from%uint64(d.Sector) != 0 || length%uint64(d.Sector) != 0 || from > d.Size || length > d.Size-from {
 			return fmt.Errorf("extent %d: %d bytes at %d are not whole sectors of disk %d", i, length, from, e.Disk)
 		}
-		for _, p := range d.table.Partitions {
-			if partitionKey(d.table, p) != "" && from < p.Offset+p.Length && p.Offset < from+length {
+		for _, p := range d.Table.Partitions {
+			if disk.PartitionKey(d.Table, p) != "" && from < p.Offset+p.Length && p.Offset < from+length {
 				return fmt.Errorf("extent %d: overlaps partition %d of disk %d", i, p.Number, e.Disk)
 			}
 		}
@@ -51,15 +52,15 @@ func (n *Node) span(t *kernel.Tx, c nodespec.SpannedVolume, index int) error {
 
 // spannedExtents returns the extents of a volume on several disks. complete is
 // false unless all of its disks are attached and online.
-func (n *Node) spannedExtents(r volumeRecord, a arrangement, online bool) (extents []extent, complete bool) {
+func (n *Node) spannedExtents(r volumeRecord, a disk.Arrangement, online bool) (extents []extent, complete bool) {
 	for _, e := range r.Extents {
-		d := a.disk
-		if e.Disk != a.state.ID {
-			i := slices.IndexFunc(n.disks, func(d *disk) bool { return d.ID == e.Disk && !d.offline() })
+		d := a.Disk
+		if e.Disk != a.State.ID {
+			i := slices.IndexFunc(n.Disks.List, func(d *disk.Disk) bool { return d.ID == e.Disk && !d.Offline() })
 			if i < 0 {
 				return nil, false
 			}
-			d = n.disks[i]
+			d = n.Disks.List[i]
 		} else if !online {
 			return nil, false
 		}

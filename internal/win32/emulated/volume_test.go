@@ -88,7 +88,7 @@ func TestNewVolumesAreLate(t *testing.T) {
 		if vs := volumesOn(t, n, 1); len(vs) != want {
 			t.Errorf("%s: volumes %v, want %d", value, vs, want)
 		}
-		now = now.Add(arrivalDelay)
+		now = now.Add(kernel.ArrivalDelay)
 		one(t, n, 1)
 	}
 }

@@ -1,6 +1,10 @@
 package kernel
 
-import "github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+import (
+	"time"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+)
 
 // Device is the object of a device handle: a disk or a volume.
 type Device interface {
@@ -148,3 +152,32 @@ func (h *DeviceHandle) allows(o *DeviceHandle) bool {
 	}
 	return (!o.Reads || h.share&win32.FILE_SHARE_READ != 0) && (!o.Writes || h.share&win32.FILE_SHARE_WRITE != 0)
 }
+
+// Output copies b, a structure of fixed size, to out. If out is too short, the
+// error is STATUS_BUFFER_TOO_SMALL (Microsoft: the pages of the control codes).
+func Output(out, b []byte) (int, error) {
+	if len(out) < len(b) {
+		// Source: document, STATUS_BUFFER_TOO_SMALL on the pages of the control codes; code, WSL
+		// grows its buffer on 122.
+		return 0, win32.ERROR_INSUFFICIENT_BUFFER
+	}
+	return copy(out, b), nil
+}
+
+// InputError returns the error for an input that a decoder refused:
+// ERROR_BAD_LENGTH (STATUS_INFO_LENGTH_MISMATCH) if it is too short for the
+// structure, else ERROR_INVALID_PARAMETER (Windows-driver-samples,
+// storage/class/disk).
+func InputError(in []byte, want int) error {
+	if len(in) < want {
+		// Source: document, STATUS_INFO_LENGTH_MISMATCH (IOCTL_DISK_CREATE_DISK); the page of
+		// IOCTL_DISK_GROW_PARTITION has STATUS_BUFFER_TOO_SMALL.
+		return win32.ERROR_BAD_LENGTH
+	}
+	return win32.ERROR_INVALID_PARAMETER // Source: inference, of an input that is long enough and cannot be decoded
+}
+
+// ArrivalDelay is the time from when Windows finds a disk until it appears, and from when a
+// disk appears until other programs have closed it. Volumes appear as late. It is short
+// because tests on the machine's own clock wait for it.
+const ArrivalDelay = 5 * time.Millisecond

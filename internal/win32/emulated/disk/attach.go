@@ -1,4 +1,4 @@
-package emulated
+package disk
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
@@ -26,35 +25,30 @@ const (
 
 // Attach attaches a disk and returns its number. If c.ID is that of a detached
 // disk, it attaches that disk again. Config.Attach is when Windows sees it.
-func (n *Node) Attach(c nodespec.Disk) (number uint32, err error) {
+func (n *Disks) Attach(c nodespec.Disk) (number uint32, err error) {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	if err := n.Usable(); err != nil {
 		return 0, err
 	}
-	if err := validateDisk(c); err != nil {
+	if err := Validate(c); err != nil {
 		return 0, fmt.Errorf("attach: %w", err)
 	}
-	status := map[string]diskStatus{
-		nodespec.AttachRescan: statusWaiting, nodespec.AttachPlugAndPlay: statusArriving, nodespec.AttachSeen: statusAttached,
+	status := map[string]Status{
+		nodespec.AttachRescan: Waiting, nodespec.AttachPlugAndPlay: Arriving, nodespec.AttachSeen: Attached,
 	}[n.Windows.Attach]
-	number, err = n.attach(c, status)
+	number, err = n.Add(c, status)
 	if err != nil {
 		return 0, fmt.Errorf("attach: %w", n.Cause(err))
 	}
 	return number, nil
 }
 
-// arrivalDelay is the time from when Windows finds a disk until it appears, and from when a
-// disk appears until other programs have closed it. Volumes appear as late. It is short
-// because tests on the machine's own clock wait for it.
-const arrivalDelay = 5 * time.Millisecond
-
-// addArrived adds the disks that Windows has found and whose time has come. The caller
+// AddArrived adds the disks that Windows has found and whose time has come. The caller
 // holds the node's lock.
-func (n *Node) addArrived() {
+func (n *Disks) AddArrived() {
 	for _, d := range slices.Clone(n.waiting) {
-		if d.State != statusArriving || n.Now().Before(d.arrives) {
+		if d.State != Arriving || n.Now().Before(d.arrives) {
 			continue
 		}
 		if err := n.Transact(func(t *kernel.Tx) error { return n.see(t, d) }); err != nil {
@@ -65,7 +59,7 @@ func (n *Node) addArrived() {
 
 // AwaitDisk scans for devices and returns when Windows has the attached disk and its
 // volumes, and no other program holds it.
-func (n *Node) AwaitDisk(number uint32) error {
+func (n *Disks) AwaitDisk(number uint32) error {
 	look := func(scan bool) (bool, error) {
 		n.Mu.Lock()
 		defer n.Mu.Unlock()
@@ -75,37 +69,37 @@ func (n *Node) AwaitDisk(number uint32) error {
 		if scan {
 			err := n.Transact(func(t *kernel.Tx) error {
 				t.Privilege = win32.SE_LOAD_DRIVER_NAME
-				return n.reenumerate(t)
+				return n.Scan(t)
 			})
 			if err != nil {
 				return false, fmt.Errorf("await disk %d: %w", number, n.Cause(err))
 			}
 		}
-		n.addArrived()
+		n.AddArrived()
 		d, err := n.numbered("await", number)
-		return err == nil && d.State == statusAttached && !d.held() && !d.awaitsVolumes(), err
+		return err == nil && d.State == Attached && !d.held() && !n.above.Arriving(d), err
 	}
 	for seen, err := look(true); !seen; seen, err = look(false) {
 		if err != nil {
 			return err
 		}
-		n.Sleep(arrivalDelay)
+		n.Sleep(kernel.ArrivalDelay)
 	}
 	return nil
 }
 
 // see makes a waiting disk visible.
-func (n *Node) see(t *kernel.Tx, d *disk) error {
-	state := d.diskState
-	state.State = statusAttached
+func (n *Disks) see(t *kernel.Tx, d *Disk) error {
+	state := d.Record
+	state.State = Attached
 	d.change(t, state)
-	t.OnCommit(func() { n.waiting = slices.DeleteFunc(n.waiting, func(o *disk) bool { return o == d }) })
+	t.OnCommit(func() { n.waiting = slices.DeleteFunc(n.waiting, func(o *Disk) bool { return o == d }) })
 	return n.arrive(t, d, state)
 }
 
-// attached returns an attached disk, visible or not, or nil.
-func (n *Node) attached(match func(*disk) bool) *disk {
-	for _, list := range [][]*disk{n.disks, n.waiting} {
+// Find returns an attached disk, visible or not, or nil.
+func (n *Disks) Find(match func(*Disk) bool) *Disk {
+	for _, list := range [][]*Disk{n.List, n.waiting} {
 		if i := slices.IndexFunc(list, match); i >= 0 {
 			return list[i]
 		}
@@ -113,9 +107,9 @@ func (n *Node) attached(match func(*disk) bool) *disk {
 	return nil
 }
 
-// attach attaches the disk that c describes. The caller holds the node's lock and
+// Add attaches the disk that c describes. The caller holds the node's lock and
 // has checked c.
-func (n *Node) attach(c nodespec.Disk, status diskStatus) (uint32, error) {
+func (n *Disks) Add(c nodespec.Disk, status Status) (uint32, error) {
 	_, known := n.Store.Get(diskKey(c.ID))
 	number, err := n.attachDisk(c, status)
 	if err != nil || known || len(c.Bytes) == 0 {
@@ -123,7 +117,7 @@ func (n *Node) attach(c nodespec.Disk, status diskStatus) (uint32, error) {
 	}
 	// A disk is read when it is attached, so attach it again after replacing its
 	// bytes.
-	d := n.attached(func(d *disk) bool { return d.Number == number })
+	d := n.Find(func(d *Disk) bool { return d.Number == number })
 	err = n.Transact(func(t *kernel.Tx) error {
 		for _, b := range c.Bytes {
 			t.WriteImage(d.ID, uint64(b.At), b.Data)
@@ -133,18 +127,18 @@ func (n *Node) attach(c nodespec.Disk, status diskStatus) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := n.detach(d); err != nil {
+	if err := n.Remove(d); err != nil {
 		return 0, err
 	}
 	return n.attachDisk(nodespec.Disk{ID: d.ID, Number: &number}, status)
 }
 
 // attachDisk attaches a disk without changing its bytes.
-func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
+func (n *Disks) attachDisk(c nodespec.Disk, status Status) (uint32, error) {
 	if c.Content == "" && c.Image != "" {
 		c.Content = nodespec.ContentImage
 	}
-	taken := func(number uint32) bool { return n.attached(func(d *disk) bool { return d.Number == number }) != nil }
+	taken := func(number uint32) bool { return n.Find(func(d *Disk) bool { return d.Number == number }) != nil }
 	number := uint32(0)
 	if c.Number != nil {
 		if number = *c.Number; taken(number) {
@@ -161,10 +155,10 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 		}
 		c.ID = strings.Trim(guid.String(), "{}")
 	}
-	if n.attached(func(d *disk) bool { return strings.EqualFold(d.ID, c.ID) }) != nil {
+	if n.Find(func(d *Disk) bool { return strings.EqualFold(d.ID, c.ID) }) != nil {
 		return 0, fmt.Errorf("disk %q is already attached", c.ID)
 	}
-	var state diskState
+	var state Record
 	raw, back := n.Store.Get(diskKey(c.ID))
 	if back {
 		if err := json.Unmarshal(raw, &state); err != nil {
@@ -195,7 +189,7 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	d := &disk{diskState: state, n: n, image: image, arrives: n.Now().Add(arrivalDelay)}
+	d := &Disk{Record: state, n: n, Image: image, arrives: n.Now().Add(kernel.ArrivalDelay)}
 	undo := func() {
 		n.CloseImage(state.ID)
 		if !back {
@@ -212,24 +206,24 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 		var table win32.Layout
 		letters := map[string]string{}
 		if back || c.Content == nodespec.ContentImage {
-			if table, err = ptable.Read(image, state.geometry()); err != nil {
+			if table, err = ptable.Read(image, state.Geometry()); err != nil {
 				return err
 			}
 		} else if table, err = n.content(t, d, c, letters); err != nil {
 			return err
 		}
-		if status == statusAttached && n.keepOffline(d, &state, table) {
-			d.diskState = state
+		if status == Attached && n.keepOffline(d, &state, table) {
+			d.Record = state
 		}
 		t.Put(diskKey(state.ID), state)
 		t.Put(state.slotKey(), slotState{arrived})
-		if status != statusAttached {
+		if status != Attached {
 			n.Chosen("attach", "do not see an attached disk yet", state.ID)
 			t.OnCommit(func() { n.waiting = append(n.waiting, d) })
 		} else {
 			t.OnCommit(func() { n.addDisk(d) })
 		}
-		return n.arrange(t, arrangement{disk: d, state: state, table: table, letters: letters})
+		return n.above.Arrange(t, Arrangement{Disk: d, State: state, Table: table, Letters: letters})
 	})
 	if err != nil {
 		undo()
@@ -239,18 +233,18 @@ func (n *Node) attachDisk(c nodespec.Disk, status diskStatus) (uint32, error) {
 }
 
 // newState returns the state of a new disk.
-func (n *Node) newState(c nodespec.Disk, number uint32) (diskState, error) {
+func (n *Disks) newState(c nodespec.Disk, number uint32) (Record, error) {
 	size := uint64(c.Size)
 	if c.Content == nodespec.ContentImage {
 		info, err := os.Stat(c.Image)
 		if err != nil {
-			return diskState{}, err
+			return Record{}, err
 		}
 		if size == 0 {
 			size = uint64(info.Size())
 		}
 		if size < uint64(info.Size()) {
-			return diskState{}, fmt.Errorf("image %q has %d bytes, but the disk only %d", c.Image, info.Size(), size)
+			return Record{}, fmt.Errorf("image %q has %d bytes, but the disk only %d", c.Image, info.Size(), size)
 		}
 	}
 	sector := cmp.Or(c.SectorSize, 512)
@@ -261,19 +255,19 @@ func (n *Node) newState(c nodespec.Disk, number uint32) (diskState, error) {
 		}
 	}
 	size = size / uint64(sector) * uint64(sector)
-	if size < minDisk || size > maxDisk {
-		return diskState{}, fmt.Errorf("disk of %d bytes, want %d to %d", size, uint64(minDisk), uint64(maxDisk))
+	if size < MinSize || size > MaxSize {
+		return Record{}, fmt.Errorf("disk of %d bytes, want %d to %d", size, uint64(MinSize), uint64(MaxSize))
 	}
 	for _, b := range c.Bytes {
 		if uint64(b.At) > size || uint64(len(b.Data)) > size-uint64(b.At) {
-			return diskState{}, fmt.Errorf("%d bytes at %d do not fit a disk of %d bytes", len(b.Data), b.At, size)
+			return Record{}, fmt.Errorf("%d bytes at %d do not fit a disk of %d bytes", len(b.Data), b.At, size)
 		}
 	}
 	bus, err := busType(c.Bus)
 	if err != nil {
-		return diskState{}, err
+		return Record{}, err
 	}
-	s := diskState{
+	s := Record{
 		ID: c.ID, Size: size, SeenSize: size, TableSize: size, Sector: sector, System: c.Content == nodespec.ContentSystem,
 		Protected: c.WriteProtected, Clustered: c.Clustered, Bus: bus,
 		Vendor: cmp.Or(c.Vendor, "EMULATED"), Product: cmp.Or(c.Product, "Virtual Disk"), Revision: cmp.Or(c.Revision, "1.0"),
@@ -305,7 +299,7 @@ func (n *Node) newState(c nodespec.Disk, number uint32) (diskState, error) {
 // arrivalAttributes determines whether a disk arrives offline or read-only: as c
 // says, or as Windows remembers of the slot, or else by the SAN policy, which sets both
 // (Microsoft: diskpart, san).
-func (n *Node) arrivalAttributes(c nodespec.Disk, s *diskState) error {
+func (n *Disks) arrivalAttributes(c nodespec.Disk, s *Record) error {
 	held := false
 	switch n.Windows.SANPolicy {
 	case nodespec.SANOfflineAll:
@@ -337,43 +331,35 @@ func (n *Node) arrivalAttributes(c nodespec.Disk, s *diskState) error {
 }
 
 // arrive makes d, which has this state after t, visible to the node.
-func (n *Node) arrive(t *kernel.Tx, d *disk, state diskState) error {
-	table, err := ptable.Read(d.image, state.geometry())
+func (n *Disks) arrive(t *kernel.Tx, d *Disk, state Record) error {
+	table, err := ptable.Read(d.Image, state.Geometry())
 	if err != nil {
 		return n.BreakDown("read a disk image", err)
 	}
 	if n.keepOffline(d, &state, table) {
 		d.change(t, state)
 	}
-	if err := n.arrange(t, arrangement{disk: d, state: state, table: table}); err != nil {
+	if err := n.above.Arrange(t, Arrangement{Disk: d, State: state, Table: table}); err != nil {
 		return err
 	}
 	t.OnCommit(func() { n.addDisk(d) })
 	return nil
 }
 
-func (n *Node) addDisk(d *disk) {
+func (n *Disks) addDisk(d *Disk) {
 	if n.Made() && n.Windows.NewDisks == behavior.NewDisksHeld {
-		d.released = n.Now().Add(arrivalDelay)
+		d.released = n.Now().Add(kernel.ArrivalDelay)
 	}
-	n.disks = append(n.disks, d)
-	slices.SortFunc(n.disks, func(a, b *disk) int { return cmp.Compare(a.Number, b.Number) })
+	n.List = append(n.List, d)
+	slices.SortFunc(n.List, func(a, b *Disk) int { return cmp.Compare(a.Number, b.Number) })
 }
 
 // held reports whether another program has the disk open.
-func (d *disk) held() bool { return d.n.Now().Before(d.released) }
-
-// awaitsVolumes reports whether a volume of the disk has not arrived yet. It does not wait
-// for longer delays, which are the caller's choice.
-func (d *disk) awaitsVolumes() bool {
-	return d.n.Config.VolumeArrivalDelay == 0 && slices.ContainsFunc(d.n.volumes, func(v *volume) bool {
-		return !v.visible() && slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == d })
-	})
-}
+func (d *Disk) held() bool { return d.n.Now().Before(d.released) }
 
 // numbered returns the attached disk with a number.
-func (n *Node) numbered(what string, number uint32) (*disk, error) {
-	d := n.attached(func(d *disk) bool { return d.Number == number })
+func (n *Disks) numbered(what string, number uint32) (*Disk, error) {
+	d := n.Find(func(d *Disk) bool { return d.Number == number })
 	if d == nil {
 		return nil, fmt.Errorf("%s: no disk %d", what, number)
 	}
@@ -382,7 +368,7 @@ func (n *Node) numbered(what string, number uint32) (*disk, error) {
 
 // Detach detaches a disk. Its content stays until the disk is attached again by
 // its ID or discarded.
-func (n *Node) Detach(number uint32) error {
+func (n *Disks) Detach(number uint32) error {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	if err := n.Usable(); err != nil {
@@ -395,65 +381,50 @@ func (n *Node) Detach(number uint32) error {
 	if d.System {
 		return fmt.Errorf("detach: Windows runs from disk %d", number)
 	}
-	return n.detach(d)
+	return n.Remove(d)
 }
 
-// detach detaches a disk of the node.
-func (n *Node) detach(d *disk) error {
+// Remove detaches a disk of the node.
+func (n *Disks) Remove(d *Disk) error {
 	err := n.Transact(func(t *kernel.Tx) error {
-		state := d.diskState
-		state.State = statusDetached
+		state := d.Record
+		state.State = Detached
 		d.change(t, state)
-		return n.arrange(t, arrangement{disk: d, state: state, table: d.table})
+		return n.above.Arrange(t, Arrangement{Disk: d, State: state, Table: d.Table})
 	})
 	if err != nil {
 		return fmt.Errorf("detach: %w", n.Cause(err))
 	}
 	d.gone = true
-	n.disks = slices.DeleteFunc(n.disks, func(o *disk) bool { return o == d })
-	n.waiting = slices.DeleteFunc(n.waiting, func(o *disk) bool { return o == d })
+	n.List = slices.DeleteFunc(n.List, func(o *Disk) bool { return o == d })
+	n.waiting = slices.DeleteFunc(n.waiting, func(o *Disk) bool { return o == d })
 	return n.CloseImage(d.ID)
 }
 
 // Discard deletes a detached disk with all its content.
-func (n *Node) Discard(id string) error {
+func (n *Disks) Discard(id string) error {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	if err := n.Usable(); err != nil {
 		return err
 	}
-	if !n.detached(id) {
+	if !n.IsDetached(id) {
 		return fmt.Errorf("discard: no detached disk %q", id)
 	}
-	return n.discard(id)
+	return n.Erase(id)
 }
 
-// detached reports whether a disk is known and not attached.
-func (n *Node) detached(id string) bool {
+// IsDetached reports whether a disk is known and not attached.
+func (n *Disks) IsDetached(id string) bool {
 	_, known := n.Store.Get(diskKey(id))
 	return known && n.Image(id) == nil
 }
 
-// discard deletes a detached disk.
-func (n *Node) discard(id string) error {
+// Erase deletes a detached disk.
+func (n *Disks) Erase(id string) error {
 	err := n.Transact(func(t *kernel.Tx) error {
 		t.Delete(diskKey(id))
-		for identity, r := range n.known {
-			if r.Disk == id {
-				t.Delete(volumeKey(win32.GUID(r.GUID)))
-				t.OnCommit(func() { delete(n.known, identity) })
-				n.forgetLetters(t, win32.GUID(r.GUID))
-			}
-		}
-		for fsid := range n.trees {
-			if strings.HasPrefix(fsid, id+"-") {
-				t.DeletePrefix(filePrefix(fsid))
-				t.OnCommit(func() { delete(n.trees, fsid) })
-			}
-		}
-		t.OnCommit(func() {
-			n.spanned = slices.DeleteFunc(n.spanned, func(r volumeRecord) bool { return r.Disk == id })
-		})
+		n.above.Forget(t, id)
 		return nil
 	})
 	if err != nil {
@@ -464,7 +435,7 @@ func (n *Node) discard(id string) error {
 
 // Grow makes a disk larger, as its array would. Windows notices this only on
 // request: see diskState.
-func (n *Node) Grow(number uint32, size uint64) error {
+func (n *Disks) Grow(number uint32, size uint64) error {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	if err := n.Usable(); err != nil {
@@ -476,20 +447,45 @@ func (n *Node) Grow(number uint32, size uint64) error {
 	}
 	requested := size
 	size = size / uint64(d.Sector) * uint64(d.Sector)
-	if size <= d.Size || size > maxDisk {
-		return fmt.Errorf("grow: disk %d has %d bytes: cannot change that to %d, want more, and at most %d", number, d.Size, requested, uint64(maxDisk))
+	if size <= d.Size || size > MaxSize {
+		return fmt.Errorf("grow: disk %d has %d bytes: cannot change that to %d, want more, and at most %d", number, d.Size, requested, uint64(MaxSize))
 	}
-	if err := kernel.FitImage(d.image, size); err != nil {
+	if err := kernel.FitImage(d.Image, size); err != nil {
 		return fmt.Errorf("grow: %w", err)
 	}
 	err = n.Transact(func(t *kernel.Tx) error {
-		state := d.diskState
+		state := d.Record
 		state.Size = size
 		d.change(t, state)
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("grow: %w", n.Cause(err))
+	}
+	return nil
+}
+
+// Reenumerate implements [win32.Devices]. It finds the disks that wait for it, which arrive
+// a moment later.
+//
+// Source: document, CM_Reenumerate_DevNode.
+func (n *Disks) Reenumerate() error { return n.Do(n.Scan) }
+
+func (n *Disks) Scan(t *kernel.Tx) error {
+	// CR_ACCESS_DENIED (Microsoft: CM_Reenumerate_DevNode, "the caller must have
+	// SeLoadDriverPrivilege").
+	if t.Privilege != win32.SE_LOAD_DRIVER_NAME {
+		// Source: document, CM_Reenumerate_DevNode, "must have SeLoadDriverPrivilege"; the
+		// number is inference.
+		return win32.ERROR_ACCESS_DENIED
+	}
+	for _, d := range n.waiting {
+		if d.State == Waiting {
+			state := d.Record
+			state.State = Arriving
+			d.change(t, state)
+			t.OnCommit(func() { d.arrives = n.Now().Add(kernel.ArrivalDelay) })
+		}
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package emulated
+package iscsi
 
 import (
 	"cmp"
@@ -14,19 +14,19 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
-// iscsiInitiator is the name of the software initiator's adapter (docs/develop/contract/iscsi.md).
-const iscsiInitiator = `Root\ISCSIPRT\0000_0`
+// AdapterName is the name of the software initiator's adapter (docs/develop/contract/iscsi.md).
+const AdapterName = `Root\ISCSIPRT\0000_0`
 
 // initiator is do for a call of the iSCSI initiator. Such a call may consist of
 // several transactions, and fails unless MSiSCSI runs.
-func (n *Node) initiator(call func() error) error {
+func (n *Initiator) initiator(call func() error) error {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	if n.Usable() != nil {
 		return win32.ERROR_IO_DEVICE // Source: node, it cannot store its state
 	}
-	n.applyISCSIEvents()
-	if !n.ISCSIRuns() {
+	n.ApplyDue()
+	if !n.services.ISCSIRuns() {
 		// Source: program, HPE common-host-libs; the text of the code in iscsierr.h.
 		return win32.ISDSC_SERVICE_NOT_RUNNING
 	}
@@ -35,9 +35,9 @@ func (n *Node) initiator(call func() error) error {
 
 // targetsAt returns the targets at a portal. ok is false if the portal is not
 // reachable.
-func (n *Node) targetsAt(p win32.ISCSIPortal) (found []iscsiTarget, ok bool) {
-	ok = slices.Contains(n.iscsi.extra, p)
-	for _, t := range n.iscsi.targets {
+func (n *Initiator) targetsAt(p win32.ISCSIPortal) (found []iscsiTarget, ok bool) {
+	ok = slices.Contains(n.extra, p)
+	for _, t := range n.targets {
 		if !t.Unreachable && slices.ContainsFunc(t.Portals, func(c nodespec.ISCSIPortal) bool { return portalOf(c) == p }) {
 			found = append(found, t)
 		}
@@ -47,7 +47,7 @@ func (n *Node) targetsAt(p win32.ISCSIPortal) (found []iscsiTarget, ok bool) {
 }
 
 // discover queries a portal for its targets and registers the result.
-func (n *Node) discover(p win32.ISCSIPortal) error {
+func (n *Initiator) discover(p win32.ISCSIPortal) error {
 	targets, ok := n.targetsAt(p)
 	if !ok {
 		return win32.ISDSC_CONNECTION_FAILED // Source: inference, by the text of the code in iscsierr.h
@@ -57,7 +57,7 @@ func (n *Node) discover(p win32.ISCSIPortal) error {
 		r.Known = append(r.Known, t.IQN)
 	}
 	return n.Transact(func(t *kernel.Tx) error {
-		kernel.PutIn(t, n.iscsi.registered, iscsiPortalPrefix, portalKey(p), r)
+		kernel.PutIn(t, n.registered, iscsiPortalPrefix, portalKey(p), r)
 		return nil
 	})
 }
@@ -65,9 +65,9 @@ func (n *Node) discover(p win32.ISCSIPortal) error {
 // AddIScsiSendTargetPortal implements [win32.ISCSI].
 //
 // Source: document, AddIScsiSendTargetPortalW.
-func (n *Node) AddIScsiSendTargetPortal(p win32.ISCSIPortal) error {
+func (n *Initiator) AddIScsiSendTargetPortal(p win32.ISCSIPortal) error {
 	return n.initiator(func() error {
-		if _, twice := n.iscsi.registered[portalKey(p)]; twice {
+		if _, twice := n.registered[portalKey(p)]; twice {
 			// Source: program, HPE common-host-libs; the text of the code in iscsierr.h.
 			return win32.ISDSC_TARGET_PORTAL_ALREADY_EXISTS
 		}
@@ -78,11 +78,11 @@ func (n *Node) AddIScsiSendTargetPortal(p win32.ISCSIPortal) error {
 // ReportIScsiSendTargetPortals implements [win32.ISCSI].
 //
 // Source: document, ReportIScsiSendTargetPortalsW.
-func (n *Node) ReportIScsiSendTargetPortals() (list []win32.ISCSISendTargetPortal, err error) {
+func (n *Initiator) ReportIScsiSendTargetPortals() (list []win32.ISCSISendTargetPortal, err error) {
 	err = n.initiator(func() error {
-		for _, r := range n.iscsi.registered {
+		for _, r := range n.registered {
 			list = append(list, win32.ISCSISendTargetPortal{
-				Initiator: iscsiInitiator, InitiatorPort: 0xFFFFFFFF, ISCSIPortal: win32.ISCSIPortal{Address: r.Address, Socket: r.Socket},
+				Initiator: AdapterName, InitiatorPort: 0xFFFFFFFF, ISCSIPortal: win32.ISCSIPortal{Address: r.Address, Socket: r.Socket},
 			})
 		}
 		slices.SortFunc(list, func(a, b win32.ISCSISendTargetPortal) int {
@@ -96,9 +96,9 @@ func (n *Node) ReportIScsiSendTargetPortals() (list []win32.ISCSISendTargetPorta
 // RefreshIScsiSendTargetPortal implements [win32.ISCSI].
 //
 // Source: document, RefreshIScsiSendTargetPortalW.
-func (n *Node) RefreshIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error {
+func (n *Initiator) RefreshIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error {
 	return n.initiator(func() error {
-		if _, ok := n.iscsi.registered[portalKey(p.ISCSIPortal)]; !ok {
+		if _, ok := n.registered[portalKey(p.ISCSIPortal)]; !ok {
 			return win32.ISDSC_PORTAL_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
 		return n.discover(p.ISCSIPortal)
@@ -108,22 +108,22 @@ func (n *Node) RefreshIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error
 // RemoveIScsiSendTargetPortal implements [win32.ISCSI]. Sessions stay.
 //
 // Source: document, RemoveIScsiSendTargetPortalW.
-func (n *Node) RemoveIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error {
+func (n *Initiator) RemoveIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error {
 	return n.initiator(func() error {
-		if _, ok := n.iscsi.registered[portalKey(p.ISCSIPortal)]; !ok || p.Initiator != "" && p.Initiator != iscsiInitiator {
+		if _, ok := n.registered[portalKey(p.ISCSIPortal)]; !ok || p.Initiator != "" && p.Initiator != AdapterName {
 			return win32.ISDSC_PORTAL_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
 		return n.Transact(func(t *kernel.Tx) error {
-			kernel.DeleteFrom(t, n.iscsi.registered, iscsiPortalPrefix, portalKey(p.ISCSIPortal))
+			kernel.DeleteFrom(t, n.registered, iscsiPortalPrefix, portalKey(p.ISCSIPortal))
 			return nil
 		})
 	})
 }
 
 // discovered returns the portals that reported each target, by folded IQN.
-func (n *Node) discovered() map[string][]iscsiRegistered {
+func (n *Initiator) discovered() map[string][]iscsiRegistered {
 	found := map[string][]iscsiRegistered{}
-	for _, r := range byKey(n.iscsi.registered) {
+	for _, r := range byKey(n.registered) {
 		for _, iqn := range r.Known {
 			found[foldIQN(iqn)] = append(found[foldIQN(iqn)], r)
 		}
@@ -134,16 +134,16 @@ func (n *Node) discovered() map[string][]iscsiRegistered {
 // ReportIScsiTargets implements [win32.ISCSI].
 //
 // Source: document, ReportIScsiTargetsW.
-func (n *Node) ReportIScsiTargets(force bool) (names []string, err error) {
+func (n *Initiator) ReportIScsiTargets(force bool) (names []string, err error) {
 	err = n.initiator(func() error {
-		for _, r := range byKey(n.iscsi.registered) {
+		for _, r := range byKey(n.registered) {
 			if force {
 				if err := n.discover(win32.ISCSIPortal{Address: r.Address, Socket: r.Socket}); errors.Is(err, win32.ERROR_IO_DEVICE) {
 					return err
 				}
 			}
 		}
-		for _, r := range n.iscsi.registered {
+		for _, r := range n.registered {
 			names = append(names, r.Known...)
 		}
 		slices.Sort(names)
@@ -156,7 +156,7 @@ func (n *Node) ReportIScsiTargets(force bool) (names []string, err error) {
 // IScsiTargetDiscovery implements [win32.ISCSI].
 //
 // Source: program, NetApp's tools print such texts; their form is documented nowhere.
-func (n *Node) IScsiTargetDiscovery(target string) (texts []string, err error) {
+func (n *Initiator) IScsiTargetDiscovery(target string) (texts []string, err error) {
 	err = n.initiator(func() error {
 		portals := n.discovered()[foldIQN(target)]
 		if portals == nil {
@@ -167,7 +167,7 @@ func (n *Node) IScsiTargetDiscovery(target string) (texts []string, err error) {
 				texts = append(texts, "iSCSI portal") // without its address
 				continue
 			}
-			texts = append(texts, fmt.Sprintf("SendTargets:*%s %07d %s", r.Address, r.Socket, iscsiInitiator))
+			texts = append(texts, fmt.Sprintf("SendTargets:*%s %07d %s", r.Address, r.Socket, AdapterName))
 		}
 		slices.Sort(texts)
 		return nil
@@ -178,12 +178,12 @@ func (n *Node) IScsiTargetDiscovery(target string) (texts []string, err error) {
 // ReportIScsiTargetPortals implements [win32.ISCSI].
 //
 // Source: document, ReportIScsiTargetPortalsW.
-func (n *Node) ReportIScsiTargetPortals(target string) (list []win32.ISCSIPortal, err error) {
+func (n *Initiator) ReportIScsiTargetPortals(target string) (list []win32.ISCSIPortal, err error) {
 	err = n.initiator(func() error {
 		if n.discovered()[foldIQN(target)] == nil {
 			return win32.ISDSC_TARGET_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
-		for _, p := range n.iscsi.targets[foldIQN(target)].Portals {
+		for _, p := range n.targets[foldIQN(target)].Portals {
 			list = append(list, portalOf(p))
 		}
 		return nil
@@ -197,7 +197,7 @@ const minCHAP, maxCHAP = 12, 16
 
 // authenticate returns the result of a login's authentication, of target and
 // initiator.
-func (n *Node) authenticate(target iscsiTarget, login win32.ISCSILogin) error {
+func (n *Initiator) authenticate(target iscsiTarget, login win32.ISCSILogin) error {
 	if login.AuthType == win32.ISCSI_NO_AUTH_TYPE {
 		if target.CHAP != nil {
 			return win32.ISDSC_AUTHENTICATION_FAILURE // Source: inference, by the text of the code in iscsierr.h
@@ -221,15 +221,15 @@ func (n *Node) authenticate(target iscsiTarget, login win32.ISCSILogin) error {
 }
 
 // proves reports whether an account's target knows the initiator's secret.
-func (n *Node) proves(a *chapAccount) bool {
-	have := n.iscsi.secret.Hash
+func (n *Initiator) proves(a *chapAccount) bool {
+	have := n.secret.Hash
 	return have != nil && subtle.ConstantTimeCompare(have, a.Mutual) == 1
 }
 
 // LoginIScsiTarget implements [win32.ISCSI].
 //
 // Source: document, LoginIScsiTargetW.
-func (n *Node) LoginIScsiTarget(target string, p win32.ISCSIPortal, login win32.ISCSILogin) (id win32.ISCSISessionID, err error) {
+func (n *Initiator) LoginIScsiTarget(target string, p win32.ISCSIPortal, login win32.ISCSILogin) (id win32.ISCSISessionID, err error) {
 	err = n.initiator(func() error {
 		if n.discovered()[foldIQN(target)] == nil {
 			// Source: document, LoginIScsiTargetW, "must already exist in the list of discovered
@@ -264,13 +264,13 @@ func (n *Node) LoginIScsiTarget(target string, p win32.ISCSIPortal, login win32.
 // LogoutIScsiTarget implements [win32.ISCSI].
 //
 // Source: document, LogoutIScsiTarget.
-func (n *Node) LogoutIScsiTarget(session win32.ISCSISessionID) error {
+func (n *Initiator) LogoutIScsiTarget(session win32.ISCSISessionID) error {
 	return n.initiator(func() error {
-		s, ok := n.iscsi.sessions[session.String()]
+		s, ok := n.sessions[session.String()]
 		if !ok {
 			return win32.ISDSC_INVALID_SESSION_ID // Source: inference, by the text of the code in iscsierr.h
 		}
-		target := n.iscsi.targets[foldIQN(s.IQN)]
+		target := n.targets[foldIQN(s.IQN)]
 		if target.Busy {
 			// Source: program, HPE common-host-libs; the text of the code in iscsierr.h.
 			return win32.ISDSC_DEVICE_BUSY_ON_SESSION
@@ -290,11 +290,11 @@ func (n *Node) LogoutIScsiTarget(session win32.ISCSISessionID) error {
 //
 // Source: document, GetIScsiSessionListW; program, os-win counts only sessions that have a
 // connection.
-func (n *Node) GetIScsiSessionList() (list []win32.ISCSISession, err error) {
+func (n *Initiator) GetIScsiSessionList() (list []win32.ISCSISession, err error) {
 	err = n.initiator(func() error {
-		for _, s := range n.iscsi.sessions {
+		for _, s := range n.sessions {
 			session := win32.ISCSISession{ID: s.ID, TargetName: s.IQN}
-			if !n.iscsi.targets[foldIQN(s.IQN)].Unreachable {
+			if !n.targets[foldIQN(s.IQN)].Unreachable {
 				session.Connections = []win32.ISCSIConnection{{TargetAddress: s.Portal.Address, TargetSocket: s.Portal.Socket}}
 			}
 			list = append(list, session)
@@ -308,13 +308,13 @@ func (n *Node) GetIScsiSessionList() (list []win32.ISCSISession, err error) {
 // GetDevicesForIScsiSession implements [win32.ISCSI].
 //
 // Source: document, GetDevicesForIScsiSessionW.
-func (n *Node) GetDevicesForIScsiSession(session win32.ISCSISessionID) (list []win32.ISCSIDevice, err error) {
+func (n *Initiator) GetDevicesForIScsiSession(session win32.ISCSISessionID) (list []win32.ISCSIDevice, err error) {
 	err = n.initiator(func() error {
-		s, ok := n.iscsi.sessions[session.String()]
+		s, ok := n.sessions[session.String()]
 		if !ok {
 			return win32.ISDSC_INVALID_SESSION_ID // Source: inference, by the text of the code in iscsierr.h
 		}
-		for _, c := range n.iscsi.targets[foldIQN(s.IQN)].luns() {
+		for _, c := range n.targets[foldIQN(s.IQN)].luns() {
 			if d := n.byDiskID(c.ID); d != nil {
 				list = append(list, win32.ISCSIDevice{
 					Interface: win32.GUID_DEVINTERFACE_DISK, Lun: c.Address.Lun,
@@ -330,9 +330,9 @@ func (n *Node) GetDevicesForIScsiSession(session win32.ISCSISessionID) (list []w
 // ReportIScsiPersistentLogins implements [win32.ISCSI].
 //
 // Source: document, ReportIScsiPersistentLoginsW.
-func (n *Node) ReportIScsiPersistentLogins() (list []win32.ISCSIPersistentLogin, err error) {
+func (n *Initiator) ReportIScsiPersistentLogins() (list []win32.ISCSIPersistentLogin, err error) {
 	err = n.initiator(func() error {
-		for _, p := range n.iscsi.persistent {
+		for _, p := range n.persistent {
 			list = append(list, p)
 		}
 		slices.SortFunc(list, func(a, b win32.ISCSIPersistentLogin) int { return cmp.Compare(a.TargetName, b.TargetName) })
@@ -344,14 +344,14 @@ func (n *Node) ReportIScsiPersistentLogins() (list []win32.ISCSIPersistentLogin,
 // RemoveIScsiPersistentTarget implements [win32.ISCSI].
 //
 // Source: document, RemoveIScsiPersistentTargetW.
-func (n *Node) RemoveIScsiPersistentTarget(l win32.ISCSIPersistentLogin) error {
+func (n *Initiator) RemoveIScsiPersistentTarget(l win32.ISCSIPersistentLogin) error {
 	return n.initiator(func() error {
 		key := foldIQN(l.TargetName)
-		if have, ok := n.iscsi.persistent[key]; !ok || have.Portal != l.Portal || have.Initiator != l.Initiator {
+		if have, ok := n.persistent[key]; !ok || have.Portal != l.Portal || have.Initiator != l.Initiator {
 			return win32.ISDSC_TARGET_NOT_FOUND // Source: inference, by the text of the code in iscsierr.h
 		}
 		return n.Transact(func(t *kernel.Tx) error {
-			kernel.DeleteFrom(t, n.iscsi.persistent, iscsiPersistentPrefix, key)
+			kernel.DeleteFrom(t, n.persistent, iscsiPersistentPrefix, key)
 			return nil
 		})
 	})
@@ -361,7 +361,7 @@ func (n *Node) RemoveIScsiPersistentTarget(l win32.ISCSIPersistentLogin) error {
 // removes it.
 //
 // Source: document, SetIScsiInitiatorCHAPSharedSecret.
-func (n *Node) SetIScsiInitiatorCHAPSharedSecret(secret win32.Secret) error {
+func (n *Initiator) SetIScsiInitiatorCHAPSharedSecret(secret win32.Secret) error {
 	return n.initiator(func() error {
 		var hash []byte
 		if size := len(secret.Reveal()); size > 0 {
@@ -375,7 +375,7 @@ func (n *Node) SetIScsiInitiatorCHAPSharedSecret(secret win32.Secret) error {
 			}
 		}
 		return n.Transact(func(t *kernel.Tx) error {
-			n.putSecret(t, iscsiSecret{n.iscsi.secret.Salt, hash})
+			n.putSecret(t, iscsiSecret{n.secret.Salt, hash})
 			return nil
 		})
 	})

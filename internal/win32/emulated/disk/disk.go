@@ -1,4 +1,4 @@
-package emulated
+package disk
 
 import (
 	"fmt"
@@ -11,12 +11,12 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 )
 
-// diskState is the stored state of a disk, under "disk/<id>".
-type diskState struct {
-	ID     string     `json:"id"`
-	Number uint32     `json:"number"`
-	State  diskStatus `json:"state"`
-	System bool       `json:"system,omitempty"` // Windows runs from it
+// Record is the stored state of a disk, under "disk/<id>".
+type Record struct {
+	ID     string `json:"id"`
+	Number uint32 `json:"number"`
+	State  Status `json:"state"`
+	System bool   `json:"system,omitempty"` // Windows runs from it
 
 	// Windows notices the growth of a disk in two steps:
 	// IOCTL_DISK_UPDATE_DRIVE_SIZE makes the disk driver read its capacity again,
@@ -44,13 +44,13 @@ type diskState struct {
 	Removable   bool               `json:"removable,omitempty"`
 }
 
-type diskStatus string
+type Status string
 
 const (
-	statusAttached diskStatus = "attached"
-	statusWaiting  diskStatus = "waiting"  // invisible until some time after Reenumerate
-	statusArriving diskStatus = "arriving" // found, and visible a moment later
-	statusDetached diskStatus = "detached"
+	Attached Status = "attached"
+	Waiting  Status = "waiting"  // invisible until some time after Reenumerate
+	Arriving Status = "arriving" // found, and visible a moment later
+	Detached Status = "detached"
 )
 
 func diskKey(id string) string { return "disk/" + id }
@@ -65,7 +65,7 @@ type slotState struct {
 
 // slotKey is where the state of the disk's slot is stored. A disk without an address is an
 // instance of its own.
-func (s *diskState) slotKey() string {
+func (s *Record) slotKey() string {
 	where := "disk " + s.ID
 	if a := s.Address; a != nil {
 		where = fmt.Sprintf("%d %d %d %d", a.Port, a.Path, a.Target, a.Lun)
@@ -74,7 +74,7 @@ func (s *diskState) slotKey() string {
 }
 
 // remembered returns the attributes that Windows remembers for the disk's slot, if it does.
-func (n *Node) remembered(s *diskState) (attributes uint64, known bool, err error) {
+func (n *Disks) remembered(s *Record) (attributes uint64, known bool, err error) {
 	key := s.slotKey()
 	if _, known = n.Store.Get(key); !known {
 		return 0, false, nil
@@ -84,12 +84,12 @@ func (n *Node) remembered(s *diskState) (attributes uint64, known bool, err erro
 	return slot.Attributes, true, err
 }
 
-// disk is an attached disk.
-type disk struct {
-	diskState
-	n     *Node
-	image *os.File
-	table win32.Layout // the partition manager's copy
+// Disk is an attached disk.
+type Disk struct {
+	Record
+	n     *Disks
+	Image *os.File
+	Table win32.Layout // the partition manager's copy
 	gone  bool         // detached: its handles can only be closed
 	path  string       // of its interface, once it was asked for
 
@@ -98,18 +98,18 @@ type disk struct {
 	reserves time.Time // when its GPT gets a reserved partition; zero for never
 }
 
-// geometry returns the disk's size and sectors as the partition manager knows
+// Geometry returns the disk's size and sectors as the partition manager knows
 // them.
-func (s *diskState) geometry() ptable.Disk { return ptable.Disk{Size: s.TableSize, Sector: s.Sector} }
+func (s *Record) Geometry() ptable.Disk { return ptable.Disk{Size: s.TableSize, Sector: s.Sector} }
 
-func (s *diskState) offline() bool { return s.Attributes&win32.DISK_ATTRIBUTE_OFFLINE != 0 }
+func (s *Record) Offline() bool { return s.Attributes&win32.DISK_ATTRIBUTE_OFFLINE != 0 }
 
-// writable returns ERROR_WRITE_PROTECT for a disk that is offline, read-only or
+// Writable returns ERROR_WRITE_PROTECT for a disk that is offline, read-only or
 // write-protected (docs/develop/contract/disks.md#creating-a-partition).
 //
 // Source: program, ceph's tests on Windows and Qubes clear both attributes before they write;
 // the number is that of IOCTL_DISK_IS_WRITABLE (STATUS_MEDIA_WRITE_PROTECTED).
-func (s *diskState) writable() error {
+func (s *Record) Writable() error {
 	if s.Protected || s.Attributes&(win32.DISK_ATTRIBUTE_OFFLINE|win32.DISK_ATTRIBUTE_READ_ONLY) != 0 {
 		return win32.ERROR_WRITE_PROTECT
 	}
@@ -117,14 +117,14 @@ func (s *diskState) writable() error {
 }
 
 // change stores state as d's new state and updates memory on commit.
-func (d *disk) change(t *kernel.Tx, state diskState) {
+func (d *Disk) change(t *kernel.Tx, state Record) {
 	t.Put(diskKey(state.ID), state)
-	t.OnCommit(func() { d.diskState = state })
+	t.OnCommit(func() { d.Record = state })
 }
 
-// diskByNumber returns the disk PhysicalDrive<number>, or nil if there is none.
-func (n *Node) diskByNumber(number uint32) *disk {
-	for _, d := range n.disks {
+// ByNumber returns the disk PhysicalDrive<number>, or nil if there is none.
+func (n *Disks) ByNumber(number uint32) *Disk {
+	for _, d := range n.List {
 		if d.Number == number {
 			return d
 		}
@@ -134,19 +134,19 @@ func (n *Node) diskByNumber(number uint32) *disk {
 
 // DriveOf returns the path with the number of the disk that a device interface path names, or
 // "". People know disks by their numbers, and the services open some by their interfaces.
-func (n *Node) DriveOf(path string) string {
+func (n *Disks) DriveOf(path string) string {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
-	for _, d := range n.disks {
-		if strings.EqualFold(path, d.interfacePath()) {
+	for _, d := range n.List {
+		if strings.EqualFold(path, d.InterfacePath()) {
 			return fmt.Sprintf(`\\.\PhysicalDrive%d`, d.Number)
 		}
 	}
 	return ""
 }
 
-// interfacePath returns the disk's GUID_DEVINTERFACE_DISK path.
-func (d *disk) interfacePath() string {
+// InterfacePath returns the disk's GUID_DEVINTERFACE_DISK path.
+func (d *Disk) InterfacePath() string {
 	if d.path != "" { // what it is made of never changes
 		return d.path
 	}
@@ -161,3 +161,36 @@ func (d *disk) interfacePath() string {
 	d.path = fmt.Sprintf(`\\?\scsi#disk&ven_%s&prod_%s#%s#%v`, vendor, word(d.Product), instance, win32.GUID_DEVINTERFACE_DISK)
 	return d.path
 }
+
+// Arrangement is the state and the table of a disk after a transaction.
+type Arrangement struct {
+	Disk    *Disk
+	State   Record
+	Table   win32.Layout
+	Letters map[string]string // configured drive letters, by partition key
+}
+
+// Disks are the disks of a node.
+type Disks struct {
+	*kernel.Kernel
+	above   above
+	List    []*Disk // visible disks, by number
+	waiting []*Disk // attached, but not visible yet
+}
+
+// above is what stands on the disks: the volumes.
+type above interface {
+	// Arrange follows a change of a disk. The table becomes the disk's on commit.
+	Arrange(t *kernel.Tx, a Arrangement) error
+	// Arriving reports whether a volume of the disk has not arrived yet.
+	Arriving(d *Disk) bool
+	// Mounted reports whether a range of a disk belongs to a volume with a file system.
+	Mounted(t *kernel.Tx, d *Disk, from, to uint64) bool
+	// Forget forgets what was on a disk.
+	Forget(t *kernel.Tx, disk string)
+}
+
+func New(k *kernel.Kernel) *Disks { return &Disks{Kernel: k} }
+
+// StandOn sets what stands on the disks.
+func (n *Disks) StandOn(a above) { n.above = a }

@@ -1,4 +1,4 @@
-package emulated
+package disk
 
 import (
 	"errors"
@@ -16,10 +16,10 @@ import (
 // checked.
 //
 // Source: document, the page of each control code.
-func (d *disk) Control(t *kernel.Tx, _ *kernel.DeviceHandle, code uint32, in, out []byte) (int, error) {
+func (d *Disk) Control(t *kernel.Tx, _ *kernel.DeviceHandle, code uint32, in, out []byte) (int, error) {
 	switch code {
 	case win32.IOCTL_STORAGE_GET_DEVICE_NUMBER:
-		return output(out, win32.DeviceNumber{DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number}.Encode())
+		return kernel.Output(out, win32.DeviceNumber{DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number}.Encode())
 	case win32.IOCTL_STORAGE_QUERY_PROPERTY:
 		return d.queryProperty(in, out)
 	case win32.IOCTL_SCSI_GET_ADDRESS:
@@ -27,30 +27,30 @@ func (d *disk) Control(t *kernel.Tx, _ *kernel.DeviceHandle, code uint32, in, ou
 			// Source: inference, no driver of the stack knows the code.
 			return 0, win32.ERROR_INVALID_FUNCTION // not a SCSI port (docs/develop/contract/disks.md#location)
 		}
-		return output(out, d.Address.Encode())
+		return kernel.Output(out, d.Address.Encode())
 	case win32.IOCTL_DISK_GET_LENGTH_INFO:
-		return output(out, win32.EncodeLength(d.SeenSize))
+		return kernel.Output(out, win32.EncodeLength(d.SeenSize))
 	case win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX:
-		return output(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.SeenSize}.Encode())
+		return kernel.Output(out, win32.Geometry{BytesPerSector: d.Sector, DiskSize: d.SeenSize}.Encode())
 	case win32.IOCTL_DISK_IS_WRITABLE:
 		if d.n.Windows.IsWritable == behavior.WritableMedium && !d.Protected {
 			return 0, nil
 		}
-		return 0, d.writable()
+		return 0, d.Writable()
 	// Source: document, IOCTL_DISK_IS_CLUSTERED.
 	case win32.IOCTL_DISK_IS_CLUSTERED:
 		clustered := []byte{0}
 		if d.Clustered {
 			clustered[0] = 1
 		}
-		return output(out, clustered)
+		return kernel.Output(out, clustered)
 	// Source: document, IOCTL_DISK_GET_DRIVE_LAYOUT_EX. For a blank disk see the option
 	// blankDisks.
 	case win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX:
-		return output(out, d.layout().Encode())
+		return kernel.Output(out, d.layout().Encode())
 	// Source: document, IOCTL_DISK_GET_DISK_ATTRIBUTES.
 	case win32.IOCTL_DISK_GET_DISK_ATTRIBUTES:
-		return output(out, win32.EncodeDiskAttributes(d.Attributes))
+		return kernel.Output(out, win32.EncodeDiskAttributes(d.Attributes))
 	// Source: code, WSL disk.cpp: also while the disk is in use.
 	case win32.IOCTL_DISK_SET_DISK_ATTRIBUTES:
 		return 0, d.setAttributes(t, in)
@@ -76,9 +76,9 @@ func (d *disk) Control(t *kernel.Tx, _ *kernel.DeviceHandle, code uint32, in, ou
 
 // layout returns the table as IOCTL_DISK_GET_DRIVE_LAYOUT_EX spells it. How Windows spells
 // that there is none is open (docs/develop/contract/disks.md#partition-table).
-func (d *disk) layout() win32.Layout {
-	if d.table.Style != win32.PARTITION_STYLE_RAW {
-		return d.table
+func (d *Disk) layout() win32.Layout {
+	if d.Table.Style != win32.PARTITION_STYLE_RAW {
+		return d.Table
 	}
 	switch d.n.Windows.BlankDisks {
 	case behavior.BlankMBR:
@@ -88,39 +88,15 @@ func (d *disk) layout() win32.Layout {
 			{Style: win32.PARTITION_STYLE_MBR, Length: d.TableSize, Number: 1, MBRType: 0x04, Recognized: true},
 		}}
 	}
-	return d.table
-}
-
-// output copies b, a structure of fixed size, to out. If out is too short, the
-// error is STATUS_BUFFER_TOO_SMALL (Microsoft: the pages of the control codes).
-func output(out, b []byte) (int, error) {
-	if len(out) < len(b) {
-		// Source: document, STATUS_BUFFER_TOO_SMALL on the pages of the control codes; code, WSL
-		// grows its buffer on 122.
-		return 0, win32.ERROR_INSUFFICIENT_BUFFER
-	}
-	return copy(out, b), nil
-}
-
-// inputError returns the error for an input that a decoder refused:
-// ERROR_BAD_LENGTH (STATUS_INFO_LENGTH_MISMATCH) if it is too short for the
-// structure, else ERROR_INVALID_PARAMETER (Windows-driver-samples,
-// storage/class/disk).
-func inputError(in []byte, want int) error {
-	if len(in) < want {
-		// Source: document, STATUS_INFO_LENGTH_MISMATCH (IOCTL_DISK_CREATE_DISK); the page of
-		// IOCTL_DISK_GROW_PARTITION has STATUS_BUFFER_TOO_SMALL.
-		return win32.ERROR_BAD_LENGTH
-	}
-	return win32.ERROR_INVALID_PARAMETER // Source: inference, of an input that is long enough and cannot be decoded
+	return d.Table
 }
 
 // queryProperty is IOCTL_STORAGE_QUERY_PROPERTY. A short buffer gets the
 // beginning of the descriptor, whose Size field is the full length.
-func (d *disk) queryProperty(in, out []byte) (int, error) {
+func (d *Disk) queryProperty(in, out []byte) (int, error) {
 	q, err := win32.DecodePropertyQuery(in)
 	if err != nil {
-		return 0, inputError(in, win32.SizeofPropertyQuery)
+		return 0, kernel.InputError(in, win32.SizeofPropertyQuery)
 	}
 	var b []byte
 	switch q.PropertyID {
@@ -164,48 +140,48 @@ func (d *disk) queryProperty(in, out []byte) (int, error) {
 // setAttributes is IOCTL_DISK_SET_DISK_ATTRIBUTES. Version must be the
 // structure's size (docs/develop/contract/disks.md#online-offline-read-only). Unknown
 // bits are refused.
-func (d *disk) setAttributes(t *kernel.Tx, in []byte) error {
+func (d *Disk) setAttributes(t *kernel.Tx, in []byte) error {
 	const known = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
 	set, err := win32.DecodeSetDiskAttributes(in)
 	if err != nil {
-		return inputError(in, win32.SizeofSetDiskAttributes)
+		return kernel.InputError(in, win32.SizeofSetDiskAttributes)
 	}
 	if (set.Mask|set.Attributes)&^known != 0 {
 		return win32.ERROR_INVALID_PARAMETER // Source: inference, of attributes that winioctl.h does not have
 	}
-	state := d.diskState
+	state := d.Record
 	state.Attributes = state.Attributes&^set.Mask | set.Attributes&set.Mask
-	state.Collision = state.Collision && state.offline()
+	state.Collision = state.Collision && state.Offline()
 	if d.System && state.Attributes != 0 {
 		// diskpart says "Disk attributes may not be changed on the current system
 		// disk"; the number is general knowledge.
 		return win32.ERROR_ACCESS_DENIED // Source: inference, diskpart refuses it on the system disk
 	}
-	remembered, _, err := d.n.remembered(&d.diskState)
+	remembered, _, err := d.n.remembered(&d.Record)
 	if err != nil {
 		return d.n.BreakDown("read the state of a slot", err)
 	}
 	if set.Persist {
 		t.Put(d.slotKey(), slotState{remembered&^set.Mask | set.Attributes&set.Mask})
 	}
-	if d.offline() && !state.offline() && d.n.collides(d, d.table) {
+	if d.Offline() && !state.Offline() && d.n.collides(d, d.Table) {
 		return d.newIdentity(t, state)
 	}
 	if state.Attributes == d.Attributes {
 		return nil
 	}
 	d.change(t, state)
-	return d.n.arrange(t, arrangement{disk: d, state: state, table: d.table})
+	return d.n.above.Arrange(t, Arrangement{Disk: d, State: state, Table: d.Table})
 }
 
 // createDisk is IOCTL_DISK_CREATE_DISK. It replaces the table of the disk with an
 // empty one of the given style.
-func (d *disk) createDisk(t *kernel.Tx, in []byte) error {
+func (d *Disk) createDisk(t *kernel.Tx, in []byte) error {
 	c, err := win32.DecodeCreateDisk(in)
 	if err != nil {
-		return inputError(in, win32.SizeofCreateDisk)
+		return kernel.InputError(in, win32.SizeofCreateDisk)
 	}
-	if err := d.writable(); err != nil {
+	if err := d.Writable(); err != nil {
 		return err
 	}
 	l := win32.Layout{Style: c.Style}
@@ -217,14 +193,14 @@ func (d *disk) createDisk(t *kernel.Tx, in []byte) error {
 		if c.DiskID.IsZero() {
 			return win32.ERROR_INVALID_PARAMETER // Source: inference, a GPT needs an identifier
 		}
-		if l, err = ptable.NewGPT(d.geometry(), c.DiskID, c.MaxPartitions); err != nil {
+		if l, err = ptable.NewGPT(d.Geometry(), c.DiskID, c.MaxPartitions); err != nil {
 			return win32.ERROR_INVALID_PARAMETER // Source: inference, the table does not fit the disk
 		}
 		if d.n.Windows.NewGPT == behavior.NewGPTLate {
 			t.OnCommit(func() { d.reserves = d.n.Now().Add(reservedDelay) })
 		}
 		if d.n.Windows.NewGPT == behavior.NewGPTMSR {
-			msr, err := d.n.reserved(l, d.geometry())
+			msr, err := d.n.reserved(l, d.Geometry())
 			if err != nil {
 				return err
 			}
@@ -234,7 +210,7 @@ func (d *disk) createDisk(t *kernel.Tx, in []byte) error {
 		// Source: inference, the page of IOCTL_DISK_CREATE_DISK has STATUS_NOT_SUPPORTED.
 		return win32.ERROR_INVALID_PARAMETER
 	}
-	for _, r := range ptable.Wipe(d.geometry()) {
+	for _, r := range ptable.Wipe(d.Geometry()) {
 		t.ZeroImage(d.ID, r[0], r[1])
 	}
 	return d.writeTable(t, l, nil)
@@ -244,15 +220,15 @@ func (d *disk) createDisk(t *kernel.Tx, in []byte) error {
 // the option "late".
 const reservedDelay = 20 * time.Millisecond
 
-// addReserved adds the reserved partitions of new GPTs whose time has come. Each replaces
+// AddReserved adds the reserved partitions of new GPTs whose time has come. Each replaces
 // what was written before it, as the caller had to wait. The caller holds the node's lock.
-func (n *Node) addReserved() {
-	for _, d := range n.disks {
+func (n *Disks) AddReserved() {
+	for _, d := range n.List {
 		if d.reserves.IsZero() || n.Now().Before(d.reserves) {
 			continue
 		}
 		d.reserves = time.Time{}
-		l := d.table
+		l := d.Table
 		if l.Style != win32.PARTITION_STYLE_GPT {
 			continue
 		}
@@ -260,7 +236,7 @@ func (n *Node) addReserved() {
 			n.Chosen("newGPT", "replace partitions by the reserved one, which arrives late", d.ID)
 		}
 		err := n.Transact(func(t *kernel.Tx) error {
-			msr, err := n.reserved(l, d.geometry())
+			msr, err := n.reserved(l, d.Geometry())
 			if err != nil {
 				return err
 			}
@@ -275,7 +251,7 @@ func (n *Node) addReserved() {
 
 // reserved returns a Microsoft reserved partition at the start of l, up to 16 MiB
 // (docs/develop/contract/disks.md#creating-a-partition).
-func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, error) {
+func (n *Disks) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, error) {
 	id, err := n.NewGUID()
 	return win32.Partition{
 		Style: win32.PARTITION_STYLE_GPT, Offset: l.UsableOffset,
@@ -295,24 +271,24 @@ func (n *Node) reserved(l win32.Layout, geometry ptable.Disk) (win32.Partition, 
 //
 // Source of ERROR_INVALID_PARAMETER: document, IOCTL_DISK_SET_DRIVE_LAYOUT_EX,
 // STATUS_INVALID_PARAMETER; for which layouts is inference.
-func (d *disk) setLayout(t *kernel.Tx, in []byte) error {
+func (d *Disk) setLayout(t *kernel.Tx, in []byte) error {
 	const least = win32.SizeofLayout + win32.SizeofPartition
 	l, err := win32.DecodeLayout(in)
 	if err != nil || len(in) < least {
-		return inputError(in, least)
+		return kernel.InputError(in, least)
 	}
-	if err := d.writable(); err != nil {
+	if err := d.Writable(); err != nil {
 		return err
 	}
-	if l.Style != d.table.Style || l.Style == win32.PARTITION_STYLE_RAW || ptable.Superfloppy(d.table) {
+	if l.Style != d.Table.Style || l.Style == win32.PARTITION_STYLE_RAW || ptable.Superfloppy(d.Table) {
 		// Source: program, Rufus, which creates the disk before it writes a layout; the number
 		// is inference.
 		return win32.ERROR_INVALID_PARAMETER
 	}
-	geometry := d.geometry()
+	geometry := d.Geometry()
 	if l.Style == win32.PARTITION_STYLE_GPT {
 		want := l
-		l.MaxPartitions = d.table.MaxPartitions
+		l.MaxPartitions = d.Table.MaxPartitions
 		if l.DiskID.IsZero() || ptable.Refit(&l, geometry) != nil {
 			return win32.ERROR_INVALID_PARAMETER
 		}
@@ -327,7 +303,7 @@ func (d *disk) setLayout(t *kernel.Tx, in []byte) error {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	first := make([]byte, d.Sector)
-	if _, err := d.image.ReadAt(first, 0); err != nil {
+	if _, err := d.Image.ReadAt(first, 0); err != nil {
 		return d.n.BreakDown("read a disk image", err)
 	}
 	return d.writeTable(t, l, first)
@@ -341,18 +317,18 @@ func (d *disk) setLayout(t *kernel.Tx, in []byte) error {
 //
 // Source of ERROR_INVALID_PARAMETER: document, IOCTL_DISK_GROW_PARTITION,
 // STATUS_INVALID_PARAMETER and "the space after the specified partition must be free".
-func (d *disk) growPartition(t *kernel.Tx, in []byte) error {
+func (d *Disk) growPartition(t *kernel.Tx, in []byte) error {
 	g, err := win32.DecodeGrowPartition(in)
 	if err != nil {
-		return inputError(in, win32.SizeofGrowPartition)
+		return kernel.InputError(in, win32.SizeofGrowPartition)
 	}
-	if err := d.writable(); err != nil {
+	if err := d.Writable(); err != nil {
 		return err
 	}
-	if ptable.Superfloppy(d.table) || g.Delta <= 0 || g.Number == 0 {
+	if ptable.Superfloppy(d.Table) || g.Delta <= 0 || g.Number == 0 {
 		return win32.ERROR_INVALID_PARAMETER
 	}
-	l := d.table
+	l := d.Table
 	l.Partitions = slices.Clone(l.Partitions)
 	i := slices.IndexFunc(l.Partitions, func(p win32.Partition) bool { return p.Number == g.Number })
 	if i < 0 || uint64(g.Delta) > d.TableSize {
@@ -361,14 +337,14 @@ func (d *disk) growPartition(t *kernel.Tx, in []byte) error {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	l.Partitions[i].Length += uint64(g.Delta)
-	if l.Style == win32.PARTITION_STYLE_GPT && d.n.Windows.GPTEnd == behavior.GPTEndMoves && ptable.Refit(&l, d.geometry()) != nil {
+	if l.Style == win32.PARTITION_STYLE_GPT && d.n.Windows.GPTEnd == behavior.GPTEndMoves && ptable.Refit(&l, d.Geometry()) != nil {
 		return win32.ERROR_INVALID_PARAMETER
 	}
-	if ptable.Check(l, d.geometry()) != nil {
+	if ptable.Check(l, d.Geometry()) != nil {
 		return d.growthRefused(l)
 	}
 	first := make([]byte, d.Sector)
-	if _, err := d.image.ReadAt(first, 0); err != nil {
+	if _, err := d.Image.ReadAt(first, 0); err != nil {
 		return d.n.BreakDown("read a disk image", err)
 	}
 	return d.writeTable(t, l, first)
@@ -376,8 +352,8 @@ func (d *disk) growPartition(t *kernel.Tx, in []byte) error {
 
 // growthRefused returns the error of a partition that cannot become as large as in l. If
 // nothing is in its way but the end of the usable range, that is the one of the options.
-func (d *disk) growthRefused(l win32.Layout) error {
-	if l.Style != win32.PARTITION_STYLE_GPT || ptable.Refit(&l, d.geometry()) != nil || ptable.Check(l, d.geometry()) != nil {
+func (d *Disk) growthRefused(l win32.Layout) error {
+	if l.Style != win32.PARTITION_STYLE_GPT || ptable.Refit(&l, d.Geometry()) != nil || ptable.Check(l, d.Geometry()) != nil {
 		// Source: document, IOCTL_DISK_GROW_PARTITION, "the space after the specified partition
 		// must be free".
 		return win32.ERROR_INVALID_PARAMETER
@@ -396,27 +372,27 @@ func (d *disk) growthRefused(l win32.Layout) error {
 
 // writeTable makes the checked layout l the disk's table. first is the current
 // first sector.
-func (d *disk) writeTable(t *kernel.Tx, l win32.Layout, first []byte) error {
-	geometry := d.geometry()
+func (d *Disk) writeTable(t *kernel.Tx, l win32.Layout, first []byte) error {
+	geometry := d.Geometry()
 	if l.Style != win32.PARTITION_STYLE_RAW {
 		for _, w := range ptable.Encode(l, geometry, first) {
 			t.WriteImage(d.ID, w.Offset, w.Data)
 		}
 	}
-	return d.n.arrange(t, arrangement{disk: d, state: d.diskState, table: ptable.Normal(l, geometry)})
+	return d.n.above.Arrange(t, Arrangement{Disk: d, State: d.Record, Table: ptable.Normal(l, geometry)})
 }
 
 // updateSize is IOCTL_DISK_UPDATE_DRIVE_SIZE. It reads the capacity again and
 // returns a DISK_GEOMETRY; a shorter buffer is refused
 // (docs/develop/contract/disks.md#rescan).
-func (d *disk) updateSize(t *kernel.Tx, out []byte) (int, error) {
+func (d *Disk) updateSize(t *kernel.Tx, out []byte) (int, error) {
 	const sizeofGeometry = 24
 	if len(out) < sizeofGeometry {
 		// Source: document, IOCTL_DISK_UPDATE_DRIVE_SIZE, STATUS_BUFFER_TOO_SMALL.
 		return 0, win32.ERROR_INSUFFICIENT_BUFFER
 	}
 	if d.SeenSize != d.Size {
-		state := d.diskState
+		state := d.Record
 		state.SeenSize = d.Size
 		d.change(t, state)
 	}
@@ -425,45 +401,45 @@ func (d *disk) updateSize(t *kernel.Tx, out []byte) (int, error) {
 
 // updateProperties is IOCTL_DISK_UPDATE_PROPERTIES. The partition manager drops
 // its copy of the table and reads it again.
-func (d *disk) updateProperties(t *kernel.Tx) error {
-	state := d.diskState
+func (d *Disk) updateProperties(t *kernel.Tx) error {
+	state := d.Record
 	state.TableSize = d.SeenSize
-	l, err := ptable.Read(d.image, state.geometry())
+	l, err := ptable.Read(d.Image, state.Geometry())
 	if err != nil {
 		return d.n.BreakDown("read a disk image", err)
 	}
 	if state.TableSize != d.TableSize {
 		d.change(t, state)
 	}
-	return d.n.arrange(t, arrangement{disk: d, state: state, table: l})
+	return d.n.above.Arrange(t, Arrangement{Disk: d, State: state, Table: l})
 }
 
 // Read reads from the disk itself. Offset and length must be whole sectors
 // inside the disk; otherwise the error is ERROR_INVALID_PARAMETER (Microsoft:
 // CreateFileW, "Physical Disks and Volumes"; Windows-driver-samples,
 // ClassReadWrite).
-func (d *disk) Read(p []byte, off int64) (int, error) {
+func (d *Disk) Read(p []byte, off int64) (int, error) {
 	if err := d.wholeSectors(len(p), off); err != nil {
 		return 0, err
 	}
-	if d.offline() && d.n.Windows.OfflineReads == behavior.OfflineReadsRefused {
+	if d.Offline() && d.n.Windows.OfflineReads == behavior.OfflineReadsRefused {
 		d.n.Chosen("offlineReads", "refuse to read an offline disk", d.ID)
 		return 0, win32.ERROR_NOT_READY // Source: inference, see the option offlineReads
 	}
-	return d.readImage(p, off)
+	return d.ReadImage(p, off)
 }
 
-func (d *disk) wholeSectors(n int, off int64) error {
+func (d *Disk) wholeSectors(n int, off int64) error {
 	if off < 0 || off%int64(d.Sector) != 0 || n%int(d.Sector) != 0 || uint64(off) > d.SeenSize || uint64(n) > d.SeenSize-uint64(off) {
 		return win32.ERROR_INVALID_PARAMETER // Source: code, ClassReadWrite (Windows-driver-samples)
 	}
 	return nil
 }
 
-func (d *disk) readImage(p []byte, off int64) (int, error) {
-	size, err := kernel.ReadImage(d.image, p, off)
+func (d *Disk) ReadImage(p []byte, off int64) (int, error) {
+	size, err := kernel.ReadImage(d.Image, p, off)
 	if err != nil && !errors.Is(err, io.EOF) {
-		d.n.Log.Error("Failed to read a disk image", "image", d.image.Name(), "err", err)
+		d.n.Log.Error("Failed to read a disk image", "image", d.Image.Name(), "err", err)
 		return size, win32.ERROR_IO_DEVICE // Source: node, a disk image cannot be read
 	}
 	return size, nil
@@ -473,29 +449,25 @@ func (d *disk) readImage(p []byte, off int64) (int, error) {
 // file system are refused unless the volume is locked (since Vista; Microsoft: "Blocking Direct Write
 // Operations to Volumes and Disks"). According to that page the boot sectors of a
 // volume may be written; the node refuses these too.
-func (d *disk) Write(t *kernel.Tx, p []byte, off int64) (int, error) {
+func (d *Disk) Write(t *kernel.Tx, p []byte, off int64) (int, error) {
 	if err := d.wholeSectors(len(p), off); err != nil {
 		return 0, err
 	}
-	if err := d.writable(); err != nil {
+	if err := d.Writable(); err != nil {
 		return 0, err
 	}
 	from, to := uint64(off), uint64(off)+uint64(len(p))
-	for _, v := range d.n.volumes {
-		for _, e := range v.extents {
-			if e.disk == d && from < e.off+e.length && e.off < to && !v.locked && v.mounted(t) {
-				// Source: document, WriteFile, "a write on a disk handle"; the number is
-				// inference.
-				return 0, win32.ERROR_ACCESS_DENIED
-			}
-		}
+	if d.n.above.Mounted(t, d, from, to) {
+		// Source: document, WriteFile, "a write on a disk handle"; the number is
+		// inference.
+		return 0, win32.ERROR_ACCESS_DENIED
 	}
 	t.WriteImage(d.ID, from, p)
 	return len(p), nil
 }
 
 // Present implements device.
-func (d *disk) Present() error {
+func (d *Disk) Present() error {
 	if d.gone {
 		// Source: document, "Handling an IRP_MN_SURPRISE_REMOVAL Request", new requests fail;
 		// the number is inference.
@@ -505,7 +477,7 @@ func (d *disk) Present() error {
 }
 
 // Opens implements device.
-func (d *disk) Opens(_ bool, path string) error {
+func (d *Disk) Opens(_ bool, path string) error {
 	if d.held() {
 		d.n.Chosen("newDisks", "refuse to open a disk that another program holds", path)
 		return win32.ERROR_SHARING_VIOLATION // Source: code, WSL disk.cpp; see the option newDisks
@@ -514,7 +486,7 @@ func (d *disk) Opens(_ bool, path string) error {
 }
 
 // Covers implements device.
-func (d *disk) Covers(o kernel.Device) bool { return o == kernel.Device(d) }
+func (d *Disk) Covers(o kernel.Device) bool { return o == kernel.Device(d) }
 
 // Flush implements device. Writes go to the image at once, so there is nothing to do.
-func (d *disk) Flush() error { return nil }
+func (d *Disk) Flush() error { return nil }

@@ -1,9 +1,12 @@
-package emulated
+package disk
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
@@ -14,15 +17,15 @@ import (
 
 // content writes the content of a new disk. It adds the configured drive letters
 // of the partitions to letters, by partition key.
-func (n *Node) content(t *kernel.Tx, d *disk, c nodespec.Disk, letters map[string]string) (win32.Layout, error) {
-	geometry := d.geometry()
+func (n *Disks) content(t *kernel.Tx, d *Disk, c nodespec.Disk, letters map[string]string) (win32.Layout, error) {
+	geometry := d.Geometry()
 	parts := c.Partitions
 	l := win32.Layout{Style: win32.PARTITION_STYLE_RAW}
 	switch c.Content {
 	case "", nodespec.ContentBlank:
 		return l, nil
 	case nodespec.ContentSuperfloppy:
-		first, err := n.mkfs(t, d, 0, d.Size, win32.FormatOptions{FileSystem: "NTFS"})
+		first, err := n.MakeNTFS(t, d, 0, d.Size, win32.FormatOptions{FileSystem: "NTFS"})
 		if err != nil {
 			return l, err
 		}
@@ -71,12 +74,12 @@ func (n *Node) content(t *kernel.Tx, d *disk, c nodespec.Disk, letters map[strin
 				t.WriteImage(d.ID, p.Offset+w.Offset, w.Data)
 			}
 		default:
-			if _, err := n.mkfs(t, d, p.Offset, p.Length, win32.FormatOptions{FileSystem: pc.FileSystem, Label: pc.Label}); err != nil {
+			if _, err := n.MakeNTFS(t, d, p.Offset, p.Length, win32.FormatOptions{FileSystem: pc.FileSystem, Label: pc.Label}); err != nil {
 				return l, fmt.Errorf("partition %d: %w", i, err)
 			}
 		}
 		if pc.Letter != "" {
-			key := partitionKey(l, p)
+			key := PartitionKey(l, p)
 			if key == "" {
 				return l, fmt.Errorf("partition %d has a drive letter, but no volume", i)
 			}
@@ -94,7 +97,7 @@ func (n *Node) content(t *kernel.Tx, d *disk, c nodespec.Disk, letters map[strin
 
 // partition returns the partition that c describes, at the first free offset from
 // at on.
-func (n *Node) partition(l win32.Layout, c nodespec.Partition, at uint64, geometry ptable.Disk) (win32.Partition, error) {
+func (n *Disks) partition(l win32.Layout, c nodespec.Partition, at uint64, geometry ptable.Disk) (win32.Partition, error) {
 	for _, p := range l.Partitions {
 		at = max(at, p.Offset+p.Length)
 	}
@@ -150,4 +153,79 @@ func (n *Node) partition(l win32.Layout, c nodespec.Partition, at uint64, geomet
 		p.Attributes = win32.GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER
 	}
 	return p, nil
+}
+
+// PartitionKey identifies a partition on its disk, so that its volume keeps its
+// name when the disk is attached again. It returns "" for a partition without a
+// volume.
+//
+// The reserved partition and those of LDM and storage spaces have no volume. The
+// others have one (mountvol lists system and recovery partitions too), except for
+// unknown types.
+func PartitionKey(table win32.Layout, p win32.Partition) string {
+	if !ptable.InUse(p) {
+		return ""
+	}
+	if table.Style == win32.PARTITION_STYLE_GPT {
+		switch p.Type {
+		case win32.PARTITION_BASIC_DATA_GUID, win32.PARTITION_SYSTEM_GUID, win32.PARTITION_MSFT_RECOVERY_GUID:
+			return p.ID.String()
+		}
+		return ""
+	}
+	if !p.Recognized {
+		return ""
+	}
+	return fmt.Sprintf("mbr-%08x-%x", table.Signature, p.Offset)
+}
+
+// PlanNTFS returns what a format writes to the range of a disk.
+func (n *Disks) PlanNTFS(d *Disk, off, length uint64, o win32.FormatOptions, serial uint64) (fs bootsector.FileSystem, writes []bootsector.Write, err error) {
+	if !strings.EqualFold(o.FileSystem, string(bootsector.NTFS)) {
+		return fs, nil, win32.ERROR_NOT_SUPPORTED // Source: node, it makes no file system but NTFS
+	}
+	if len(utf16.Encode([]rune(o.Label))) > bootsector.MaxLabel || strings.ContainsAny(o.Label, "\x00\\/:*?\"<>|\t") {
+		return fs, nil, win32.ERROR_INVALID_PARAMETER // Source: inference, by the limits of labels
+	}
+	fs, writes, err = bootsector.MakeNTFS(length, d.Sector, o.ClusterSize, uint32(off/uint64(d.Sector)), serial, o.Label)
+	switch {
+	case errors.Is(err, bootsector.ErrTooSmall):
+		// Source: program, winutils-rs has "volume too small" of fmifs.dll; the number is
+		// inference.
+		return fs, nil, win32.ERROR_DISK_FULL
+	case err != nil:
+		// Source: program, winutils-rs has "cluster size is impossible" of fmifs.dll; the number
+		// is inference.
+		return fs, nil, win32.ERROR_INVALID_PARAMETER
+	}
+	return fs, writes, nil
+}
+
+// MakeNTFS writes a new file system to a range of a disk and returns its first
+// sector. Its file tree is created when the file system is first detected.
+func (n *Disks) MakeNTFS(t *kernel.Tx, d *Disk, off, length uint64, o win32.FormatOptions) (first []byte, err error) {
+	serial, err := n.NewSerial()
+	if err != nil {
+		return nil, err
+	}
+	_, writes, err := n.PlanNTFS(d, off, length, o, serial)
+	if err != nil {
+		return nil, err
+	}
+	if !o.Quick {
+		t.ZeroImage(d.ID, off, length) // since Vista a full format writes zeros
+	}
+	for _, w := range writes {
+		t.WriteImage(d.ID, off+w.Offset, w.Data)
+	}
+	return writes[0].Data[:d.Sector], nil
+}
+
+// NewSerial returns the serial number of a new file system.
+func (n *Disks) NewSerial() (uint64, error) {
+	var b [8]byte
+	if _, err := io.ReadFull(n.Rand, b[:]); err != nil {
+		return 0, fmt.Errorf("serial number: %w", err)
+	}
+	return binary.LittleEndian.Uint64(b[:]), nil
 }

@@ -1,4 +1,4 @@
-package emulated
+package disk
 
 import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -12,8 +12,8 @@ import (
 // "collision", whatever the SAN policy says. When it is made online, Windows writes a new
 // identity, which fails if the disk is read-only (docs/develop/contract/disks.md#online-offline-read-only).
 
-// sameIdentity reports whether two tables identify their disk alike.
-func sameIdentity(a, b win32.Layout) bool {
+// SameIdentity reports whether two tables identify their disk alike.
+func SameIdentity(a, b win32.Layout) bool {
 	if a.Style != b.Style {
 		return false
 	}
@@ -28,9 +28,9 @@ func sameIdentity(a, b win32.Layout) bool {
 
 // collides reports whether d, with this table, has the identity of another disk that is
 // online.
-func (n *Node) collides(d *disk, table win32.Layout) bool {
-	for _, o := range n.disks {
-		if o != d && !o.offline() && sameIdentity(o.table, table) {
+func (n *Disks) collides(d *Disk, table win32.Layout) bool {
+	for _, o := range n.List {
+		if o != d && !o.Offline() && SameIdentity(o.Table, table) {
 			n.Log.Info("Another disk has the same identity", "disk", d.Number, "other", o.Number)
 			return true
 		}
@@ -40,7 +40,7 @@ func (n *Node) collides(d *disk, table win32.Layout) bool {
 
 // keepOffline changes the state of a disk that arrives with this table, if it has the identity
 // of another disk, and reports whether it has.
-func (n *Node) keepOffline(d *disk, state *diskState, table win32.Layout) bool {
+func (n *Disks) keepOffline(d *Disk, state *Record, table win32.Layout) bool {
 	if state.System || !n.collides(d, table) {
 		return false
 	}
@@ -53,19 +53,19 @@ func (n *Node) keepOffline(d *disk, state *diskState, table win32.Layout) bool {
 // request of a user for WMI, so a disk that a program took offline has it as well.
 //
 // Source: document, MSFT_Disk, OfflineReason, and VDS_DISK_OFFLINE_REASON.
-func (n *Node) OfflineReasons() (reasons map[uint32]uint16, err error) {
+func (n *Disks) OfflineReasons() (reasons map[uint32]uint16, err error) {
 	err = n.Do(func(*kernel.Tx) error {
 		reasons = map[uint32]uint16{}
 		if n.Windows.FormatKnows == behavior.FormatNever {
 			n.Chosen("formatKnows", "no disks in WMI", "") // a provider that lists no volumes lists no disks
 			return nil
 		}
-		for _, d := range n.disks {
+		for _, d := range n.List {
 			switch {
-			case d.State != statusAttached:
+			case d.State != Attached:
 			case d.Collision:
 				reasons[d.Number] = win32.VDSDiskOfflineReasonCollision
-			case d.offline():
+			case d.Offline():
 				reasons[d.Number] = win32.VDSDiskOfflineReasonPolicy
 			default:
 				reasons[d.Number] = win32.VDSDiskOfflineReasonNone
@@ -79,8 +79,8 @@ func (n *Node) OfflineReasons() (reasons map[uint32]uint16, err error) {
 // newIdentity writes a new identity to d, which gets this state: it is online again. The
 // error is ERROR_INVALID_PARAMETER if that cannot be written (hpe-storage,
 // common-host-libs issue 40).
-func (d *disk) newIdentity(t *kernel.Tx, state diskState) error {
-	if state.writable() != nil {
+func (d *Disk) newIdentity(t *kernel.Tx, state Record) error {
+	if state.Writable() != nil {
 		// Source: program, hpe-storage/common-host-libs issue 40; the number is inference.
 		return win32.ERROR_INVALID_PARAMETER
 	}
@@ -89,19 +89,19 @@ func (d *disk) newIdentity(t *kernel.Tx, state diskState) error {
 		return err
 	}
 	first := make([]byte, d.Sector)
-	if _, err := d.image.ReadAt(first, 0); err != nil {
+	if _, err := d.Image.ReadAt(first, 0); err != nil {
 		return d.n.BreakDown("read a disk image", err)
 	}
-	l := d.table
+	l := d.Table
 	l.DiskID, l.Signature = id, id.Data1
 	if l.Style == win32.PARTITION_STYLE_GPT {
-		l.Signature = d.table.Signature
+		l.Signature = d.Table.Signature
 	} else {
-		l.DiskID = d.table.DiskID
+		l.DiskID = d.Table.DiskID
 	}
-	for _, w := range ptable.Encode(l, d.geometry(), first) {
+	for _, w := range ptable.Encode(l, d.Geometry(), first) {
 		t.WriteImage(d.ID, w.Offset, w.Data)
 	}
 	d.change(t, state)
-	return d.n.arrange(t, arrangement{disk: d, state: state, table: ptable.Normal(l, d.geometry())})
+	return d.n.above.Arrange(t, Arrangement{Disk: d, State: state, Table: ptable.Normal(l, d.Geometry())})
 }

@@ -1,4 +1,4 @@
-package emulated
+package iscsi
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -24,7 +25,7 @@ func isPortal(c nodespec.ISCSIPortal) bool {
 	return c.Address != "" && !strings.ContainsAny(c.Address, "[]")
 }
 
-func validateISCSI(c nodespec.ISCSI) error {
+func Validate(c nodespec.ISCSI) error {
 	for _, p := range c.Portals {
 		if !isPortal(p) {
 			return fmt.Errorf("iSCSI portal %q: want an address", p.Address)
@@ -53,7 +54,7 @@ func validateISCSITarget(c nodespec.ISCSITarget) error {
 		if l.Number != nil || i > 255 {
 			return fmt.Errorf("iSCSI target %q: LUN %d: want no disk number, and at most 256 LUNs", c.IQN, i)
 		}
-		if err := validateDisk(l.Disk); err != nil {
+		if err := disk.Validate(l.Disk); err != nil {
 			return fmt.Errorf("iSCSI target %q: LUN %d: %w", c.IQN, i, err)
 		}
 		n := numberOf(l, i)
@@ -97,21 +98,21 @@ func (a *chapAccount) verify(secret *win32.Secret) bool {
 	if secret == nil {
 		return false
 	}
-	got, err := hashPassword(secret.Reveal(), a.Salt)
+	got, err := kernel.HashPassword(secret.Reveal(), a.Salt)
 	return err == nil && subtle.ConstantTimeCompare(got, a.Hash) == 1
 }
 
-// makeISCSI creates the configured targets.
-func (n *Node) makeISCSI() error {
+// Make creates the configured targets.
+func (n *Initiator) Make() error {
 	c := n.Config.ISCSI
 	if c.Targets == nil && c.Portals == nil {
 		c = defaultISCSI
 	}
 	for _, p := range c.Portals {
-		n.iscsi.extra = append(n.iscsi.extra, portalOf(p))
+		n.extra = append(n.extra, portalOf(p))
 	}
 	for _, t := range c.Targets {
-		if _, twice := n.iscsi.targets[foldIQN(t.IQN)]; twice {
+		if _, twice := n.targets[foldIQN(t.IQN)]; twice {
 			return fmt.Errorf("iSCSI target %q is in the configuration twice", t.IQN)
 		}
 		if err := n.setTarget(t); err != nil {
@@ -122,7 +123,7 @@ func (n *Node) makeISCSI() error {
 }
 
 // setTarget creates or replaces a target. The caller holds the node's lock.
-func (n *Node) setTarget(c nodespec.ISCSITarget) error {
+func (n *Initiator) setTarget(c nodespec.ISCSITarget) error {
 	target := iscsiTarget{ISCSITarget: c}
 	target.ISCSITarget.CHAP = nil
 	target.Portals, target.LUNs = slices.Clone(c.Portals), slices.Clone(c.LUNs)
@@ -132,7 +133,7 @@ func (n *Node) setTarget(c nodespec.ISCSITarget) error {
 			return fmt.Errorf("random salt: %w", err)
 		}
 		var err error
-		if a.Hash, err = hashPassword(c.CHAP.Secret, a.Salt); err != nil {
+		if a.Hash, err = kernel.HashPassword(c.CHAP.Secret, a.Salt); err != nil {
 			return err
 		}
 		if c.CHAP.MutualSecret != "" {
@@ -143,19 +144,19 @@ func (n *Node) setTarget(c nodespec.ISCSITarget) error {
 		target.CHAP = a
 	}
 	return n.Cause(n.Transact(func(t *kernel.Tx) error {
-		kernel.PutIn(t, n.iscsi.targets, iscsiTargetPrefix, foldIQN(c.IQN), target)
+		kernel.PutIn(t, n.targets, iscsiTargetPrefix, foldIQN(c.IQN), target)
 		if c.Persistent {
 			p := portalOf(c.Portals[0])
-			kernel.PutIn(t, n.iscsi.persistent, iscsiPersistentPrefix, foldIQN(c.IQN),
-				win32.ISCSIPersistentLogin{TargetName: c.IQN, Initiator: iscsiInitiator, InitiatorPort: 0xFFFFFFFF, Portal: p})
+			kernel.PutIn(t, n.persistent, iscsiPersistentPrefix, foldIQN(c.IQN),
+				win32.ISCSIPersistentLogin{TargetName: c.IQN, Initiator: AdapterName, InitiatorPort: 0xFFFFFFFF, Portal: p})
 		}
 		return nil
 	}))
 }
 
 // hashMutual returns what is stored of a secret for mutual CHAP.
-func (n *Node) hashMutual(secret string) ([]byte, error) {
-	s := n.iscsi.secret
+func (n *Initiator) hashMutual(secret string) ([]byte, error) {
+	s := n.secret
 	if s.Salt == nil {
 		s.Salt = make([]byte, 16)
 		if _, err := io.ReadFull(n.Rand, s.Salt); err != nil {
@@ -165,17 +166,17 @@ func (n *Node) hashMutual(secret string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return hashPassword(secret, s.Salt)
+	return kernel.HashPassword(secret, s.Salt)
 }
 
-func (n *Node) putSecret(t *kernel.Tx, s iscsiSecret) {
+func (n *Initiator) putSecret(t *kernel.Tx, s iscsiSecret) {
 	t.Put(iscsiSecretKey, s)
-	t.OnCommit(func() { n.iscsi.secret = s })
+	t.OnCommit(func() { n.secret = s })
 }
 
 // SetISCSITarget creates a target, or replaces the one with its IQN. Existing
 // sessions and disks do not change.
-func (n *Node) SetISCSITarget(c nodespec.ISCSITarget) error {
+func (n *Initiator) SetISCSITarget(c nodespec.ISCSITarget) error {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	if err := n.Usable(); err != nil {
@@ -190,13 +191,13 @@ func (n *Node) SetISCSITarget(c nodespec.ISCSITarget) error {
 // RemoveISCSITarget removes a target with its sessions and disks, also the content of the
 // disks, except of those that programs have open or that other targets have, too. The
 // initiator's knowledge of it stays until its portals are refreshed.
-func (n *Node) RemoveISCSITarget(iqn string) error {
+func (n *Initiator) RemoveISCSITarget(iqn string) error {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	if err := n.Usable(); err != nil {
 		return err
 	}
-	target, ok := n.iscsi.targets[foldIQN(iqn)]
+	target, ok := n.targets[foldIQN(iqn)]
 	if !ok {
 		return fmt.Errorf("no iSCSI target %q", iqn)
 	}
@@ -211,20 +212,20 @@ func (n *Node) RemoveISCSITarget(iqn string) error {
 		}
 	}
 	err := n.Transact(func(t *kernel.Tx) error {
-		kernel.DeleteFrom(t, n.iscsi.targets, iscsiTargetPrefix, foldIQN(iqn))
+		kernel.DeleteFrom(t, n.targets, iscsiTargetPrefix, foldIQN(iqn))
 		return nil
 	})
 	if err != nil {
 		return n.Cause(err)
 	}
-	for _, other := range n.iscsi.targets {
+	for _, other := range n.targets {
 		for _, c := range other.luns() {
 			open[c.ID] = true
 		}
 	}
 	for _, c := range target.luns() {
-		if !open[c.ID] && n.detached(c.ID) {
-			if err := n.discard(c.ID); err != nil {
+		if !open[c.ID] && n.disks.IsDetached(c.ID) {
+			if err := n.disks.Erase(c.ID); err != nil {
 				return err
 			}
 		}

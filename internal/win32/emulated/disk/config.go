@@ -1,4 +1,4 @@
-package emulated
+package disk
 
 import (
 	"encoding/hex"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -83,44 +82,13 @@ func sharedBus(bus uint32) bool {
 	return false
 }
 
-func validate(c nodespec.Config) error {
-	if c.VolumeArrivalDelay < 0 || c.StorageCacheDelay < 0 || c.FormatDuration < 0 || c.SMBTimeout < 0 {
-		return errors.New("the configuration has a negative delay")
-	}
-	if err := checkSMB(c.SMBServers); err != nil {
-		return err
-	}
-	for _, s := range c.Services {
-		if err := services.Validate(s); err != nil {
-			return err
-		}
-	}
-	if err := validateISCSI(c.ISCSI); err != nil {
-		return err
-	}
-	if _, err := hex.DecodeString(c.Firmware.SMBIOS); err != nil {
-		return fmt.Errorf("firmware: SMBIOS tables: %w", err)
-	}
-	for i, d := range c.Disks {
-		if err := validateDisk(d); err != nil {
-			return fmt.Errorf("disk %d of the configuration: %w", i, err)
-		}
-	}
-	for i, v := range c.SpannedVolumes {
-		if len(v.Extents) < 2 {
-			return fmt.Errorf("spanned volume %d: %d extents, want at least 2", i, len(v.Extents))
-		}
-	}
-	return nil
-}
-
 // minDisk and maxDisk limit the size of a disk.
 const (
-	minDisk = 4 << 20
-	maxDisk = 256 << 40 // the most that NTFS can use with 64 KiB clusters
+	MinSize = 4 << 20
+	MaxSize = 256 << 40 // the most that NTFS can use with 64 KiB clusters
 )
 
-func validateDisk(c nodespec.Disk) error {
+func Validate(c nodespec.Disk) error {
 	if c.SectorSize != 0 && c.SectorSize != 512 && c.SectorSize != 4096 {
 		return fmt.Errorf("sector size %d, want 512 or 4096", c.SectorSize)
 	}
@@ -139,8 +107,8 @@ func validateDisk(c nodespec.Disk) error {
 	default:
 		return fmt.Errorf("content %q, want blank, mbr, gpt, gptNoMSR, superfloppy, system or image", c.Content)
 	}
-	if c.Size != 0 && (c.Size < minDisk || c.Size > maxDisk) {
-		return fmt.Errorf("disk of %d bytes, want %d to %d", c.Size, uint64(minDisk), uint64(maxDisk))
+	if c.Size != 0 && (c.Size < MinSize || c.Size > MaxSize) {
+		return fmt.Errorf("disk of %d bytes, want %d to %d", c.Size, uint64(MinSize), uint64(MaxSize))
 	}
 	if len(c.Partitions) > 0 && c.Content != nodespec.ContentMBR && c.Content != nodespec.ContentGPT && c.Content != nodespec.ContentGPTNoMSR {
 		return fmt.Errorf("partitions on a disk with content %q, want mbr, gpt or gptNoMSR", c.Content)

@@ -1,4 +1,4 @@
-package emulated
+package iscsi
 
 import (
 	"cmp"
@@ -12,23 +12,11 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
-
-// This is the node's iSCSI initiator and the targets that it can reach.
-//
-// The initiator works only while the service MSiSCSI runs. What it knows of a
-// portal's targets is what the portal reported when it was last registered or
-// refreshed. A login attaches the target's LUNs as disks, after a delay. They
-// keep their content from one login to the next. The logout detaches them; it is
-// refused while one of them is open. Sessions outlive MSiSCSI, but not a restart
-// of Windows (general knowledge; no source says what stopping the service does to
-// sessions). A target has one session at a time, like Windows without multipath.
-//
-// Targets and the initiator store salted hashes of their CHAP secrets. The
-// secrets for mutual CHAP must be comparable, because a target must know the
-// initiator's secret, so these hashes have one salt per node.
 
 // iscsiSecret is the initiator's secret for mutual CHAP, stored under
 // "iscsi/initiator".
@@ -59,8 +47,12 @@ type lunArrival struct {
 	disk    nodespec.Disk
 }
 
-// iscsiState is the iSCSI state of a node in memory.
-type iscsiState struct {
+// Initiator is the iSCSI initiator of a node, with the targets that it can reach.
+type Initiator struct {
+	*kernel.Kernel
+	disks    *disk.Disks
+	services *services.Services
+
 	extra      []win32.ISCSIPortal // reachable portals without a target
 	targets    map[string]iscsiTarget
 	registered map[string]iscsiRegistered
@@ -72,9 +64,10 @@ type iscsiState struct {
 	loggedIn   bool // persistent logins were made since MSiSCSI started
 }
 
-func newISCSIState() iscsiState {
-	return iscsiState{
-		targets: map[string]iscsiTarget{}, registered: map[string]iscsiRegistered{},
+// New returns an initiator whose LUNs become disks.
+func New(k *kernel.Kernel, d *disk.Disks, s *services.Services) *Initiator {
+	return &Initiator{
+		Kernel: k, disks: d, services: s, targets: map[string]iscsiTarget{}, registered: map[string]iscsiRegistered{},
 		sessions: map[string]iscsiSession{}, persistent: map[string]win32.ISCSIPersistentLogin{},
 	}
 }
@@ -92,9 +85,9 @@ func foldIQN(s string) string { return strings.ToLower(s) }
 
 func portalKey(p win32.ISCSIPortal) string { return fmt.Sprintf("%s %d", p.Address, p.Socket) }
 
-// loadISCSI reads the stored state. LUNs that had not arrived arrive at once.
-func (n *Node) loadISCSI() error {
-	s := &n.iscsi
+// Load reads the stored state. LUNs that had not arrived arrive at once.
+func (n *Initiator) Load() error {
+	s := n
 	err := errors.Join(kernel.LoadIn(n.Store, s.targets, iscsiTargetPrefix), kernel.LoadIn(n.Store, s.registered, iscsiPortalPrefix),
 		kernel.LoadIn(n.Store, s.sessions, iscsiSessionPrefix), kernel.LoadIn(n.Store, s.persistent, iscsiPersistentPrefix))
 	if raw, ok := n.Store.Get(iscsiSecretKey); ok {
@@ -113,9 +106,9 @@ func (n *Node) loadISCSI() error {
 	return err
 }
 
-// showISCSI returns the targets, sorted by IQN, and the registered portals.
-func (n *Node) showISCSI() (targets []nodespec.ISCSITargetInfo, registered []nodespec.ISCSIPortal) {
-	for _, t := range n.iscsi.targets {
+// Show returns the targets, sorted by IQN, and the registered portals.
+func (n *Initiator) Show() (targets []nodespec.ISCSITargetInfo, registered []nodespec.ISCSIPortal) {
+	for _, t := range n.targets {
 		info := nodespec.ISCSITargetInfo{IQN: t.IQN, LUNs: len(t.LUNs)}
 		for _, p := range t.Portals {
 			info.Portals = append(info.Portals, nodespec.ISCSIPortal{Address: p.Address, Port: cmp.Or(p.Port, nodespec.ISCSIPort)})
@@ -131,7 +124,7 @@ func (n *Node) showISCSI() (targets []nodespec.ISCSITargetInfo, registered []nod
 				}
 			}
 		}
-		_, persistent := n.iscsi.persistent[foldIQN(t.IQN)]
+		_, persistent := n.persistent[foldIQN(t.IQN)]
 		for _, s := range []struct {
 			is   bool
 			name string
@@ -143,7 +136,7 @@ func (n *Node) showISCSI() (targets []nodespec.ISCSITargetInfo, registered []nod
 		targets = append(targets, info)
 	}
 	slices.SortFunc(targets, func(a, b nodespec.ISCSITargetInfo) int { return cmp.Compare(a.IQN, b.IQN) })
-	for _, r := range n.iscsi.registered {
+	for _, r := range n.registered {
 		registered = append(registered, nodespec.ISCSIPortal{Address: r.Address, Port: r.Socket})
 	}
 	slices.SortFunc(registered, func(a, b nodespec.ISCSIPortal) int {

@@ -1,4 +1,4 @@
-package emulated
+package iscsi
 
 import (
 	"cmp"
@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
 // sessionsOf returns the sessions of a target, oldest first.
-func (n *Node) sessionsOf(iqn string) []iscsiSession {
+func (n *Initiator) sessionsOf(iqn string) []iscsiSession {
 	var found []iscsiSession
-	for _, s := range n.iscsi.sessions {
+	for _, s := range n.sessions {
 		if strings.EqualFold(s.IQN, iqn) {
 			found = append(found, s)
 		}
@@ -25,23 +26,23 @@ func (n *Node) sessionsOf(iqn string) []iscsiSession {
 }
 
 // byDiskID returns the attached disk with this identity, or nil.
-func (n *Node) byDiskID(id string) *disk {
-	return n.attached(func(d *disk) bool { return strings.EqualFold(d.ID, id) })
+func (n *Initiator) byDiskID(id string) *disk.Disk {
+	return n.disks.Find(func(d *disk.Disk) bool { return strings.EqualFold(d.ID, id) })
 }
 
 // scheduleDisks makes the disks of a session arrive, one after the other, step
 // apart.
-func (n *Node) scheduleDisks(s iscsiSession, step time.Duration) {
-	for i, c := range n.iscsi.targets[foldIQN(s.IQN)].luns() {
-		n.iscsi.arrivals = append(n.iscsi.arrivals, lunArrival{s.ID, n.Now().Add(time.Duration(i+1) * step), c})
+func (n *Initiator) scheduleDisks(s iscsiSession, step time.Duration) {
+	for i, c := range n.targets[foldIQN(s.IQN)].luns() {
+		n.arrivals = append(n.arrivals, lunArrival{s.ID, n.Now().Add(time.Duration(i+1) * step), c})
 	}
 }
 
-// applyISCSIEvents applies what is due: persistent logins, once MSiSCSI runs, and
+// ApplyDue applies what is due: persistent logins, once MSiSCSI runs, and
 // arriving disks. It runs before every call, outside of the call's transaction.
-func (n *Node) applyISCSIEvents() {
-	s := &n.iscsi
-	if !n.ISCSIRuns() {
+func (n *Initiator) ApplyDue() {
+	s := n
+	if !n.services.ISCSIRuns() {
 		s.loggedIn = false
 	} else if !s.loggedIn {
 		s.loggedIn = true
@@ -69,39 +70,39 @@ func (n *Node) applyISCSIEvents() {
 		if _, lives := s.sessions[a.session.String()]; !lives || n.byDiskID(a.disk.ID) != nil {
 			continue
 		}
-		if _, err := n.attach(a.disk, statusAttached); err != nil {
+		if _, err := n.disks.Add(a.disk, disk.Attached); err != nil {
 			n.Log.Error("Failed to attach the disk of an iSCSI target", "disk", a.disk.ID, "err", n.Cause(err))
 		}
 	}
 }
 
 // beginSession starts a session, whose disks will arrive.
-func (n *Node) beginSession(target iscsiTarget, p win32.ISCSIPortal) (iscsiSession, error) {
-	s := iscsiSession{ID: win32.ISCSISessionID{AdapterUnique: 0xFFFFB80A, AdapterSpecific: n.iscsi.last + 1}, IQN: target.IQN, Portal: p}
+func (n *Initiator) beginSession(target iscsiTarget, p win32.ISCSIPortal) (iscsiSession, error) {
+	s := iscsiSession{ID: win32.ISCSISessionID{AdapterUnique: 0xFFFFB80A, AdapterSpecific: n.last + 1}, IQN: target.IQN, Portal: p}
 	err := n.Transact(func(t *kernel.Tx) error {
-		kernel.PutIn(t, n.iscsi.sessions, iscsiSessionPrefix, s.ID.String(), s)
+		kernel.PutIn(t, n.sessions, iscsiSessionPrefix, s.ID.String(), s)
 		return nil
 	})
 	if err != nil {
 		return s, err
 	}
-	n.iscsi.last++
+	n.last++
 	n.scheduleDisks(s, time.Duration(target.ArrivalDelay))
 	return s, nil
 }
 
 // endSession ends a session and detaches its disks.
-func (n *Node) endSession(target iscsiTarget, s iscsiSession) error {
-	n.iscsi.arrivals = slices.DeleteFunc(n.iscsi.arrivals, func(a lunArrival) bool { return a.session == s.ID })
+func (n *Initiator) endSession(target iscsiTarget, s iscsiSession) error {
+	n.arrivals = slices.DeleteFunc(n.arrivals, func(a lunArrival) bool { return a.session == s.ID })
 	for _, c := range target.luns() {
 		if d := n.byDiskID(c.ID); d != nil {
-			if err := n.detach(d); err != nil {
+			if err := n.disks.Remove(d); err != nil {
 				return err
 			}
 		}
 	}
 	return n.Transact(func(t *kernel.Tx) error {
-		kernel.DeleteFrom(t, n.iscsi.sessions, iscsiSessionPrefix, s.ID.String())
+		kernel.DeleteFrom(t, n.sessions, iscsiSessionPrefix, s.ID.String())
 		return nil
 	})
 }
@@ -118,13 +119,13 @@ func byKey[V any](m map[string]V) iter.Seq2[string, V] {
 	}
 }
 
-// bootISCSI ends all sessions, like a restart of Windows.
-func (n *Node) bootISCSI() error {
-	for _, s := range byKey(n.iscsi.sessions) {
-		if err := n.endSession(n.iscsi.targets[foldIQN(s.IQN)], s); err != nil {
+// Boot ends all sessions, like a restart of Windows.
+func (n *Initiator) Boot() error {
+	for _, s := range byKey(n.sessions) {
+		if err := n.endSession(n.targets[foldIQN(s.IQN)], s); err != nil {
 			return err
 		}
 	}
-	n.iscsi.loggedIn = false
+	n.loggedIn = false
 	return nil
 }
