@@ -134,8 +134,19 @@ func runDriver(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	files, err := entries("--file", o.files)
+	if err != nil {
+		return err
+	}
+	for path, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("--file %s=%s: %w", path, file, err)
+		}
+		files[path] = string(content)
+	}
 	start := time.Now()
-	out, err := ask(ctx, "run", request{Exe: exe, Args: o.args[1:], Env: append(s.Env, o.env...)})
+	out, err := ask(ctx, "run", request{Exe: exe, Args: o.args[1:], Env: append(s.Env, o.env...), Files: files})
 	if err != nil {
 		return err
 	}

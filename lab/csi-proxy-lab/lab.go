@@ -62,9 +62,10 @@ type state struct {
 
 // request is what run asks for.
 type request struct {
-	Exe  string
-	Args []string
-	Env  []string
+	Exe   string
+	Args  []string
+	Env   []string
+	Files map[string]string // by their paths in Wine
 }
 
 // serveLab is the process in the background.
@@ -140,6 +141,10 @@ func describe(name string) (simnode.Config, error) {
 	if c.Attach == "" && c.World == "" {
 		c.Attach = nodespec.AttachSeen
 	}
+	// The driver for vSphere makes the ID of its node from the serial number that VMware gives.
+	if c.Firmware.SerialNumber == "" && c.Firmware.SMBIOS == "" {
+		c.Firmware.SerialNumber = "VMware-42 29 92 4b 83 35 d9 77-f3 82 cf 46 56 61 ac 60"
+	}
 	for _, s := range cloud.SMBServers() {
 		if !slices.ContainsFunc(c.SMBServers, func(have simnode.SMBServer) bool { return strings.EqualFold(have.Name, s.Name) }) {
 			c.SMBServers = append(c.SMBServers, s)
@@ -177,7 +182,7 @@ func (r *running) handler() http.Handler {
 		if err := json.Unmarshal(in, &q); err != nil {
 			return err
 		}
-		err := r.lab.RunWith(ctx, winlab.Driver{Exe: q.Exe, Args: q.Args, Env: q.Env})
+		err := r.lab.RunWith(ctx, winlab.Driver(q))
 		if errors.Is(err, winlab.ErrEnded) {
 			_, err = io.WriteString(w, r.lab.Output())
 		}

@@ -46,6 +46,7 @@ type options struct {
 	node, relay string
 	cloud       string
 	env         list
+	files       list
 	before      list
 	class
 }
@@ -87,6 +88,7 @@ func commands() []command {
 		{"run", "DRIVER.exe [ARGUMENT...]", "run a driver, or any program such as a test, in place of the one that runs; ENDPOINT and ADDRESS in an argument stand for where it must listen", func(f *flag.FlagSet, o *options) {
 			cloudFlag(f, o)
 			f.Var(&o.env, "env", "`NAME=value` of the driver's environment; can be given several times")
+			f.Var(&o.files, "file", "`PATH=FILE`: the driver has this file at the path, such as 'C:\\k\\azure.json=azure.json', as from a ConfigMap or a Secret; can be given several times")
 		}, runDriver},
 		{"sanity", "", "run csi-sanity on the driver", volumeFlags, runSanity},
 		{"story", "", "make the calls of a volume's life, each node call twice, with a pod that writes and reads a file", func(f *flag.FlagSet, o *options) {

@@ -44,6 +44,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/winpath"
 
 	"github.com/kubernetes-csi/csi-proxy/lab/internal/port"
 	"github.com/kubernetes-csi/csi-proxy/lab/mirror"
@@ -221,6 +222,9 @@ type Driver struct {
 	Exe  string
 	Args []string
 	Env  []string // in addition to [Config.Env]
+	// Files are files of drive C:, by their paths, as a container has them from a ConfigMap or a
+	// Secret. They are written before the driver starts.
+	Files map[string]string
 }
 
 // ErrEnded is the error for a program that ends with exit code 0 before it accepts
@@ -310,6 +314,11 @@ func (l *Lab) start(ctx context.Context, d Driver, address string) (p *session.P
 	}
 	l.endReverse()
 	l.driver, l.endpoint = d, ""
+	for path, content := range d.Files {
+		if err := l.writeNew(path, content); err != nil {
+			return nil, nil, fmt.Errorf("run %s: %w", d.Exe, err)
+		}
+	}
 	where = func() string { return address }
 	env := slices.Concat(l.config.Env, d.Env)
 	var args []string
@@ -358,6 +367,18 @@ func (l *Lab) start(ctx context.Context, d Driver, address string) (p *session.P
 		}
 	}
 	return l.process, where, nil
+}
+
+// writeNew writes a file of drive C:, with the directories above it.
+func (l *Lab) writeNew(path, content string) error {
+	path = winpath.Clean(path)
+	if !strings.EqualFold(path[:min(3, len(path))], `C:\`) || strings.HasSuffix(path, `\`) {
+		return fmt.Errorf(`the file %s: want a path of drive C:, such as C:\k\azure.json`, path)
+	}
+	if err := os.MkdirAll(l.session.OnLinux(path[:strings.LastIndex(path, `\`)]), 0o755); err != nil {
+		return err
+	}
+	return l.session.WriteFile(path, content)
 }
 
 func (l *Lab) endReverse() {

@@ -226,6 +226,19 @@ func TestEndpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	node("node-3")
+	// Files, as from a ConfigMap.
+	const config = `C:\var\lib\kubelet\own\driver.json`
+	if err := lab.RunWith(t.Context(), winlab.Driver{Exe: exe, Args: []string{"-node-id=node-4"}, Files: map[string]string{config: "{}"}}); err != nil {
+		t.Fatal(err)
+	}
+	if content, err := lab.ReadFile(config); err != nil || content != "{}" {
+		t.Errorf("the driver's file has %q, %v, want {}", content, err)
+	}
+	for _, path := range []string{`D:\driver.json`, `own\driver.json`, `C:\`, ""} {
+		if err := lab.RunWith(t.Context(), winlab.Driver{Exe: exe, Files: map[string]string{path: ""}}); err == nil || !strings.Contains(err.Error(), "want a path of drive C:") {
+			t.Errorf("a driver with a file %q = %v, want an error with what is allowed", path, err)
+		}
+	}
 	// A program that ends, such as a test.
 	if err := lab.Run(t.Context(), exe, "-h"); !errors.Is(err, winlab.ErrEnded) {
 		t.Errorf("a program that ends: %v, want ErrEnded", err)
