@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -55,7 +57,9 @@ type diskEntry struct {
 	NGUID       string `json:"nguid"`
 	NamespaceID uint32 `json:"namespaceID"`
 	AzureLUN    string `json:"azureLUN"`
-	DevicePath  string `json:"devicePath"` // too wide for a table
+	// These are too wide for a table.
+	DevicePath  string   `json:"devicePath"`
+	Identifiers []string `json:"identifiers"` // of page 83h, each with its kind
 	// These are known through the pipe of administrators only.
 	Style         *string `json:"style"`
 	Bus           *string `json:"busType"`
@@ -88,7 +92,7 @@ func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 			state = map[bool]string{true: "online", false: "offline"}[*e.Online]
 		}
 		if l := e.Location; l != nil {
-			location = cmp.Or(l.Adapter, "-") + ":" + cmp.Or(l.Bus, "-") + ":" + cmp.Or(l.Target, "-") + ":" + cmp.Or(l.LUN, "-")
+			location = locationText(l.Adapter, l.Bus, l.Target, l.LUN)
 		}
 		if e.ReadOnly != nil {
 			access = map[bool]string{true: "read-only", false: "writable"}[*e.ReadOnly]
@@ -107,27 +111,88 @@ func namespace(id uint32) string {
 	return number(id)
 }
 
+// onlyInV2 is what is unknown without disk/v2alpha1.
+const onlyInV2 = "WWN, EUI-64, NGUID, NVMe namespace, LUN on Azure, other identifiers and device path are unknown: disk/v2alpha1 does not answer"
+
+// identities returns everything that disk/v2alpha1 knows about the disks.
+func (a *app) identities(ctx context.Context) (map[uint32]*v2alpha1.DiskInfo, error) {
+	conn, err := a.connectAPI("disk/v2alpha1")
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	out, err := answer(ctx, a, v2alpha1.NewDiskClient(conn).ListDisks, &v2alpha1.ListDisksRequest{})
+	return out.GetDisks(), err
+}
+
 // addIdentity adds the identifiers that only disk/v2alpha1 knows. Without it, they are unknown.
 func (a *app) addIdentity(ctx context.Context, entries []diskEntry) {
-	conn, err := a.connectAPI("disk/v2alpha1")
-	var out *v2alpha1.ListDisksResponse
-	if err == nil {
-		defer conn.Close()
-		out, err = answer(ctx, a, v2alpha1.NewDiskClient(conn).ListDisks, &v2alpha1.ListDisksRequest{})
-	}
+	all, err := a.identities(ctx)
 	if err != nil {
-		a.note("WWN, EUI-64, NGUID, NVMe namespace, LUN on Azure and device path are unknown: disk/v2alpha1 does not answer: %s", brief(err))
+		a.note("%s: %s", onlyInV2, brief(err))
 		return
 	}
 	for i := range entries {
 		e := &entries[i]
-		if d := out.Disks[e.Number]; d != nil {
-			e.WWN, e.EUI64, e.NGUID, e.NamespaceID, e.AzureLUN, e.DevicePath = d.Wwn, d.Eui64, d.Nguid, d.NamespaceId, d.AzureLun, d.DevicePath
+		if d := all[e.Number]; d != nil {
+			e.WWN, e.EUI64, e.NGUID, e.NamespaceID, e.AzureLUN, e.DevicePath, e.Identifiers = d.Wwn, d.Eui64, d.Nguid, d.NamespaceId, d.AzureLun, d.DevicePath, append(e.Identifiers, d.Page83...)
 			if d.Unread != "" {
 				a.note("disk %d: cannot read %s", e.Number, d.Unread)
 			}
 		}
 	}
+}
+
+// numbered is an identity that is a number: the LUN on Azure, or an NVMe namespace.
+var numbered = regexp.MustCompile(`(?i)^(?:(azure[- ]?lun)|namespace|nsid)[ =:]*([0-9]+)$`)
+
+// isIdentity reports whether a text may identify a disk. A name such as pvc-1 may, too, but is
+// rather that of a volume; a serial number is known without disk/v2alpha1.
+func isIdentity(text string) bool {
+	hex := strings.TrimLeft(plain(text), "0123456789abcdef") == ""
+	return numbered.MatchString(text) || hex && len(text) >= 16 || strings.Count(text, ":") == 3 || page83Kind.MatchString(text)
+}
+
+var page83Kind = regexp.MustCompile(`(?i)^(?:naa|eui|t10|name|vendor|md5|uuid)\.`)
+
+// plain is an identifier as it is compared.
+func plain(id string) string { return strings.ToLower(strings.ReplaceAll(id, "-", "")) }
+
+// hasIdentity reports whether a text identifies a disk.
+func hasIdentity(d *v2alpha1.DiskInfo, text string) bool {
+	if m := numbered.FindStringSubmatch(text); m != nil {
+		return m[1] != "" && d.AzureLun == m[2] || m[1] == "" && d.NamespaceId > 0 && number(d.NamespaceId) == m[2]
+	}
+	have := append([]string{d.Wwn, d.Eui64, d.Nguid}, d.Page83...)
+	for _, id := range d.Page83 {
+		_, bare, _ := strings.Cut(id, ".")
+		have = append(have, bare)
+	}
+	return text == locationText(d.Adapter, d.Bus, d.Target, d.Lun) || slices.ContainsFunc(have, func(id string) bool { return id != "" && plain(id) == plain(text) })
+}
+
+// identityText returns what identifies a disk beside its serial number.
+func identityText(d *v2alpha1.DiskInfo) string {
+	var all []string
+	add := func(name, value string) {
+		if value != "" {
+			all = append(all, name+" "+printable(value))
+		}
+	}
+	add("WWN", d.GetWwn())
+	add("EUI-64", d.GetEui64())
+	add("NGUID", d.GetNguid())
+	add("NVMe namespace", namespace(d.GetNamespaceId()))
+	add("LUN on Azure", d.GetAzureLun())
+	if d.GetAdapter() != "" || d.GetLun() != "" {
+		add("location (adapter:bus:target:LUN)", locationText(d.Adapter, d.Bus, d.Target, d.Lun))
+	}
+	return strings.Join(all, ", ")
+}
+
+// locationText returns where a disk is attached, as the lists show it.
+func locationText(adapter, bus, target, lun string) string {
+	return cmp.Or(adapter, "-") + ":" + cmp.Or(bus, "-") + ":" + cmp.Or(target, "-") + ":" + cmp.Or(lun, "-")
 }
 
 // text returns the text of a cell.
@@ -204,7 +269,7 @@ func (a *app) disks(ctx context.Context, only map[uint32]bool) ([]diskEntry, err
 		if len(only) > 0 && !only[n] {
 			continue
 		}
-		e := diskEntry{Number: n, Serial: ids.GetDiskIDs()[n].GetSerialNumber(), Page83: ids.GetDiskIDs()[n].GetPage83()}
+		e := diskEntry{Number: n, Identifiers: []string{}, Serial: ids.GetDiskIDs()[n].GetSerialNumber(), Page83: ids.GetDiskIDs()[n].GetPage83()}
 		if l := locations.GetDiskLocations()[n]; l != nil {
 			e.Location = &diskLocation{l.Adapter, l.Bus, l.Target, l.LUNID}
 		}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
+	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v2alpha1"
 	filesystemv1 "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
@@ -32,8 +33,9 @@ func (a *app) whyCommand() *cobra.Command {
 		Short: "Say what is wrong with a path, volume, disk or pipe, and what to do",
 		Long: `Follow a path of the kubelet through links and mount points to its volume, partition
 and disk, or to its share, and say in one sentence what is wrong and what to do. It also
-takes the ID of a volume, the number or serial number of a disk, the name of a pipe, the
-name or the volume handle of a persistent volume, the UID of a pod, and the text of an
+takes the ID of a volume, the number of a disk or what identifies it in disk list -o wide
+(serial number, page 83h, WWN, EUI-64, NGUID, location; or "azure-lun 3", "namespace 4"),
+the name of a pipe, the name or the volume handle of a persistent volume, the UID of a pod, and the text of an
 event that kubectl describe prints: it looks for one of them there. It changes nothing.
 
 It uses the pipe of administrators. The exit code is 3 if something is wrong, and 1 if
@@ -97,6 +99,7 @@ type inquiry struct {
 	text   string // what is asked about
 	node   *admin.DescribeResponse
 	ids    map[uint32]*diskv1.DiskIDs
+	info   map[uint32]*v2alpha1.DiskInfo // what only disk/v2alpha1 knows, once it was asked
 	calls  []*admin.Call
 	failed []*admin.FailedCall // recently, the last one first
 	seen   []*admin.FailedCall // those of failed that are about what is explained
@@ -379,6 +382,14 @@ func (q *inquiry) named(ctx context.Context, name string) subject {
 		if id := q.ids[n]; name == id.SerialNumber || name == id.Page83 {
 			disks = append(disks, n)
 		}
+	}
+	if len(disks) == 0 && q.node.Way == nil && isIdentity(name) {
+		for n, d := range q.everything(ctx) {
+			if hasIdentity(d, name) {
+				disks = append(disks, n)
+			}
+		}
+		slices.Sort(disks)
 	}
 	switch {
 	case len(disks) > 1:
@@ -858,6 +869,20 @@ func (q *inquiry) volumeText(v *admin.Volume) string {
 	return text + ", mounted at " + strings.Join(v.MountedAt, " and ")
 }
 
+// everything returns what disk/v2alpha1 knows about the disks.
+func (q *inquiry) everything(ctx context.Context) map[uint32]*v2alpha1.DiskInfo {
+	if q.info == nil {
+		all, err := q.a.identities(ctx)
+		if err != nil {
+			q.a.note("%s: %s", onlyInV2, brief(err))
+		}
+		if q.info = all; all == nil {
+			q.info = map[uint32]*v2alpha1.DiskInfo{}
+		}
+	}
+	return q.info
+}
+
 // disk shows a disk and, if it is of an iSCSI target, the target.
 func (q *inquiry) disk(d *admin.Disk) {
 	q.step("disk", "%s", q.diskText(d))
@@ -949,6 +974,11 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 	}
 	d := q.node.Disks[at]
 	q.disk(d)
+	if d.Error == "" && q.node.DisksError == "" { // a disk that does not answer would be waited for again
+		if text := identityText(q.everything(ctx)[n]); text != "" {
+			q.step("disk", "disk %d has %s", n, text)
+		}
+	}
 	failed := q.checkCallsOn(n)
 	used := false
 	offline := false
