@@ -45,7 +45,7 @@ var guards = []struct{ function, code, protects string }{
 	{"formattable", "ERROR_ACCESS_DENIED", "a volume that is in use is not formatted"},
 	{"Write", "ERROR_ACCESS_DENIED", "PartitionDisk does not erase the place of a volume that another program has made meanwhile"},
 	{"Present", "ERROR_DEVICE_NOT_CONNECTED", "a handle of a disk that was removed does not lead to another disk"},
-	{"ready", "ERROR_NO_SUCH_DEVICE", "a volume that was removed is not replaced by another during a format"},
+	{"Ready", "ERROR_NO_SUCH_DEVICE", "a volume that was removed is not replaced by another during a format"},
 	{"growPartition", "ERROR_INVALID_PARAMETER", "a partition does not grow over the next one"},
 	{"lock", "ERROR_ACCESS_DENIED", "SetDiskState keeps a disk online while a mounted volume is in use"},
 	{"SetDisposition", "STATUS_DIRECTORY_NOT_EMPTY", "Rmdir without force keeps what is in a directory"},
@@ -56,7 +56,7 @@ var guards = []struct{ function, code, protects string }{
 }
 
 // roomTypes are the node and its rooms, whose methods are those of win32.API.
-var roomTypes = map[string]bool{"Node": true, "Kernel": true, "Services": true, "Disks": true, "Initiator": true}
+var roomTypes = map[string]bool{"Node": true, "Kernel": true, "Services": true, "Disks": true, "Initiator": true, "Volumes": true}
 
 // A refusal is a place that returns the number of an error, with its source.
 type refusal struct{ function, code, kind, text string }

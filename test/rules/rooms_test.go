@@ -19,6 +19,7 @@ var rooms = map[string][]string{
 	"kernel":     {"behavior", "journal"},
 	"services":   {"kernel"},
 	"disk":       {"kernel", "behavior", "bootsector", "journal", "ptable"},
+	"volume":     {"kernel", "disk", "behavior", "bootsector", "filetree", "ptable"},
 	"iscsi":      {"kernel", "services", "disk", "behavior"},
 }
 

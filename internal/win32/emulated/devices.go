@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 )
 
 // CreateFile implements [win32.Handles] for disks and volumes:
@@ -19,7 +20,7 @@ import (
 // Source: document, CreateFileW, "Physical Disks and Volumes".
 func (n *Node) CreateFile(path string, access, share, disposition, flags uint32) (h win32.Handle, err error) {
 	err = n.Do(func(t *kernel.Tx) error {
-		name, reserved, err := ntName(path)
+		name, reserved, err := volume.NTName(path)
 		if err != nil {
 			return err
 		}
@@ -27,12 +28,12 @@ func (n *Node) CreateFile(path string, access, share, disposition, flags uint32)
 			return win32.ERROR_FILE_NOT_FOUND // Source: node, it has no consoles or ports
 		}
 		if strings.EqualFold(name, `\??\MountPointManager`) && disposition == win32.OPEN_EXISTING {
-			h = n.Insert(mountManager{n}, path)
+			h = n.Insert(n.MountManager(), path)
 			return nil
 		}
-		d := n.deviceForNT(name)
+		d := n.DeviceOf(name)
 		if d == nil {
-			if _, rest, ok := n.volumeForNT(name); ok && rest != "" {
+			if _, rest, ok := n.OfName(name); ok && rest != "" {
 				h, err = n.createFileOnVolume(t, name, path, access, share, disposition, flags)
 				return err
 			}
@@ -47,26 +48,4 @@ func (n *Node) CreateFile(path string, access, share, disposition, flags uint32)
 		return err
 	})
 	return h, err
-}
-
-// Interfaces implements [win32.Devices]. A class without devices has an empty list.
-//
-// Source: document, CM_Get_Device_Interface_ListW.
-func (n *Node) Interfaces(class win32.GUID) (is []win32.Interface, err error) {
-	err = n.Do(func(*kernel.Tx) error {
-		switch class {
-		case win32.GUID_DEVINTERFACE_DISK:
-			for _, d := range n.Disks.List {
-				is = append(is, win32.Interface{Path: d.InterfacePath()})
-			}
-		case win32.GUID_DEVINTERFACE_VOLUME:
-			for _, v := range n.volumes {
-				if v.visible() {
-					is = append(is, win32.Interface{Path: v.interfacePath()})
-				}
-			}
-		}
-		return nil
-	})
-	return is, err
 }

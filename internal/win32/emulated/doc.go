@@ -14,10 +14,7 @@
 // # What it models
 //
 //   - Disks with partition tables (package disk).
-//   - Volumes that appear and disappear with partitions and disks, keep their names,
-//     get drive letters from the mount manager, and are recognized by their bytes. A
-//     format writes only an NTFS boot sector, its backup and the first MFT records,
-//     which is what blkid and Windows read.
+//   - Volumes and the mount manager (package volume).
 //   - The file namespace of recognized volumes as metadata (package filetree):
 //     names, kinds, sizes, attributes, reparse points, share modes, pending
 //     deletions. Files have no contents.
@@ -31,13 +28,9 @@
 //
 // # What it does not model
 //
-// Caches, except that files are lost that were not flushed before their disk went
-// offline; timing other than configured delays; access control (the caller is
-// LocalSystem); dynamic disks and storage spaces, except that such a partition has no
-// volume and that a volume on several disks can be configured; logical drives of an
-// MBR; disk signature collisions; shrinking; file systems other than NTFS, which are only recognized; renumbering
-// of disks at a restart; quotas, streams, hard links; DFS, links on shares, mappings
-// that are not global, the limit on mappings.
+// Timing other than configured delays; access control (the caller is LocalSystem); quotas,
+// streams, hard links; DFS, links on shares, mappings that are not global, the limit on
+// mappings; and what the packages of the rooms say.
 //
 // # State
 //

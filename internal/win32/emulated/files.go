@@ -6,6 +6,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 )
 
 // Numbers of NtCreateFile that only this emulation uses (ntifs.h), so that each
@@ -37,7 +38,7 @@ const (
 // file is an open file or directory.
 type file struct {
 	n    *Node
-	vol  *volume
+	vol  *volume.Volume
 	tree *filetree.Tree
 	open *filetree.Open
 	scan dirScan
@@ -135,14 +136,14 @@ func (n *Node) ntCreateFile(t *kernel.Tx, root win32.Handle, name string, access
 	switch {
 	case p.entry == nil && disposition == win32.FILE_OPEN:
 		return nil, win32.STATUS_OBJECT_NAME_NOT_FOUND // Source: specification, [MS-FSA] 2.1.5.1, phase 7
-	case p.vol.writable() != nil && (p.entry == nil || disposition == win32.FILE_CREATE || access&writesVolume != 0):
+	case p.vol.Writable() != nil && (p.entry == nil || disposition == win32.FILE_CREATE || access&writesVolume != 0):
 		return nil, win32.STATUS_MEDIA_WRITE_PROTECTED // Source: specification, [MS-FSA] 2.1.5.1
 	case p.entry == nil:
 		attributes := uint32(win32.FILE_ATTRIBUTE_ARCHIVE)
 		if wantDir || p.slash {
 			attributes = win32.FILE_ATTRIBUTE_DIRECTORY
 		}
-		if p.entry, err = p.tree.Create(p.vol.files(t), p.dir, p.name, attributes); err != nil {
+		if p.entry, err = p.tree.Create(p.vol.Changes(t), p.dir, p.name, attributes); err != nil {
 			return nil, err
 		}
 	case p.entry.DeletePending():
@@ -160,7 +161,7 @@ func (n *Node) ntCreateFile(t *kernel.Tx, root win32.Handle, name string, access
 	if err != nil {
 		return nil, err // a new entry can always be opened, so nothing was created
 	}
-	return &file{n: n, vol: p.vol, tree: p.tree, open: open, dismounts: p.vol.dismounts}, nil
+	return &file{n: n, vol: p.vol, tree: p.tree, open: open, dismounts: p.vol.Dismounts}, nil
 }
 
 // grant returns the access rights of a new handle to e. Generic rights become the
@@ -193,7 +194,7 @@ func grant(access uint32, e *filetree.Entry) uint32 {
 // mounted reports whether f's file system still exists. It does not if its disk
 // was removed or the volume was formatted.
 func (f *file) mounted() bool {
-	return !f.vol.gone && f.dismounts == f.vol.dismounts && f.vol.tree == f.tree
+	return !f.vol.Gone && f.dismounts == f.vol.Dismounts && f.vol.Tree == f.tree
 }
 
 // check begins every operation on an open file. It returns
@@ -205,9 +206,9 @@ func (f *file) check(right uint32) error {
 	switch {
 	case !f.mounted():
 		return win32.STATUS_VOLUME_DISMOUNTED // Source: inference, by the text of the code in ntstatus.h
-	case f.vol.offline:
+	case f.vol.OfflineNow:
 		return win32.STATUS_DEVICE_NOT_READY // Source: inference, as for the volume itself
-	case f.vol.remote != "" && !f.reached():
+	case f.vol.Remote != "" && !f.reached():
 		// Source: specification, [MS-SMB2]: the session of the open has ended; the number is
 		// inference.
 		return win32.STATUS_NETWORK_NAME_DELETED
@@ -220,20 +221,20 @@ func (f *file) check(right uint32) error {
 
 // reached reports whether the share of f can be used.
 func (f *file) reached() bool {
-	_, err := f.n.reach(f.vol.share)
+	_, err := f.n.reach(f.vol.Share)
 	return err == nil
 }
 
 // Uses implements user.
-func (f *file) Uses(d kernel.Device) bool { return f.dismounts == f.vol.dismounts && f.vol.Covers(d) }
+func (f *file) Uses(d kernel.Device) bool { return f.dismounts == f.vol.Dismounts && f.vol.Covers(d) }
 
 func (f *file) Close(t *kernel.Tx) error {
 	if !f.mounted() {
 		return nil
 	}
-	f.tree.Close(f.vol.files(t), f.open)
+	f.tree.Close(f.vol.Changes(t), f.open)
 	if e := f.open.Entry(); e.Gone() {
-		key := closingKey(f.vol.fsid, e.ID())
+		key := volume.ClosingKey(f.vol.FSID, e.ID())
 		if _, marked := f.n.Store.Get(key); marked {
 			t.Delete(key)
 		}
@@ -260,7 +261,7 @@ func (f *file) Flush(*kernel.Tx) error {
 	if err := f.check(kernel.FileWriteData | fileAppendData); err != nil {
 		return err.(win32.NTStatus).Errno()
 	}
-	f.vol.unflushed = nil
+	f.vol.Flushed()
 	return nil
 }
 

@@ -2,8 +2,8 @@ package emulated
 
 import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 )
 
 // sizeofBasic is sizeof(FILE_BASIC_INFORMATION): four times, attributes, padding.
@@ -84,7 +84,7 @@ func (n *Node) QuerySecurity(h win32.Handle, info uint32, buf []byte) (size int,
 		if err := f.check(win32.READ_CONTROL); err != nil {
 			return err
 		}
-		list := rootSecurity(f.open.Entry())
+		list := volume.RootSecurity(f.open.Entry())
 		if size = len(list); size > len(buf) {
 			return win32.STATUS_BUFFER_TOO_SMALL // Source: document, NtQuerySecurityObject
 		}
@@ -114,33 +114,11 @@ func (n *Node) SetSecurity(h win32.Handle, info uint32, descriptor []byte) error
 		if err := f.check(win32.WRITE_DAC); err != nil {
 			return err
 		}
-		if f.vol.writable() != nil {
+		if f.vol.Writable() != nil {
 			return win32.STATUS_MEDIA_WRITE_PROTECTED // Source: specification, [MS-FSA] 2.1.5.17
 		}
-		f.tree.SetSecurity(f.vol.files(t), f.open.Entry(), descriptor)
+		f.tree.SetSecurity(f.vol.Changes(t), f.open.Entry(), descriptor)
 		return nil
-	})
-}
-
-// rootSecurity returns the access control list of the root directory of a volume: that which
-// Windows gives a new NTFS (docs/develop/contract/volumes.md#format), unless [Node.SetSecurity] has
-// replaced it.
-func rootSecurity(root *filetree.Entry) []byte {
-	if set := root.Security(); set != nil {
-		return set
-	}
-	const both = win32.OBJECT_INHERIT_ACE | win32.CONTAINER_INHERIT_ACE
-	const read = fileGenericRead | fileGenericExecute
-	system, administrators := win32.SID{Authority: 5, Sub: []uint32{18}}, win32.SID{Authority: 5, Sub: []uint32{32, 544}}
-	users, creator, everyone := win32.SID{Authority: 5, Sub: []uint32{32, 545}}, win32.SID{Authority: 3, Sub: []uint32{0}}, win32.SID{Authority: 1, Sub: []uint32{0}}
-	return win32.EncodeDACL([]win32.ACE{
-		{Flags: both, Mask: win32.FILE_ALL_ACCESS, SID: administrators},
-		{Flags: both, Mask: win32.FILE_ALL_ACCESS, SID: system},
-		{Flags: both | win32.INHERIT_ONLY_ACE, Mask: kernel.GenericAll, SID: creator},
-		{Flags: both, Mask: read, SID: users},
-		{Flags: win32.CONTAINER_INHERIT_ACE, Mask: fileAppendData, SID: users},
-		{Flags: win32.CONTAINER_INHERIT_ACE | win32.INHERIT_ONLY_ACE, Mask: kernel.FileWriteData, SID: users},
-		{Mask: read, SID: everyone},
 	})
 }
 
@@ -186,10 +164,10 @@ func (f *file) setInformation(t *kernel.Tx, class uint32, in []byte) error {
 	if err := f.check(right); err != nil {
 		return err
 	}
-	if f.vol.writable() != nil {
+	if f.vol.Writable() != nil {
 		return win32.STATUS_MEDIA_WRITE_PROTECTED
 	}
-	changes := f.vol.files(t)
+	changes := f.vol.Changes(t)
 	switch class {
 	case win32.FileBasicInformation:
 		for at := 0; at < basicAttributes; at += 8 {

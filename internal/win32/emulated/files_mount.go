@@ -7,6 +7,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 )
 
 // These are the mount manager's changes of directories. Its records of letters
@@ -19,22 +20,6 @@ func dosError(err error) error {
 		return status.Errno()
 	}
 	return err
-}
-
-// parseVolumeName parses a volume name in the form that the mount functions
-// require, exactly `\\?\Volume{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}\`
-// (SetVolumeMountPointW's page).
-func parseVolumeName(name string) (win32.GUID, bool) {
-	text, ok := cutPrefixFold(name, `\\?\Volume{`)
-	if !ok {
-		return win32.GUID{}, false
-	}
-	text, ok = strings.CutSuffix(text, `}\`)
-	if !ok {
-		return win32.GUID{}, false
-	}
-	guid, err := win32.ParseGUID(text)
-	return guid, err == nil && !strings.ContainsAny(text, "{}")
 }
 
 // mountFolder finds the entry at root, a directory path that ends in a backslash.
@@ -51,7 +36,7 @@ func (n *Node) mountFolder(root string) (place, error) {
 	if !strings.HasSuffix(root, `\`) {
 		return place{}, win32.ERROR_INVALID_NAME
 	}
-	name, device, err := ntName(root)
+	name, device, err := volume.NTName(root)
 	switch {
 	case err != nil:
 		return place{}, err
@@ -81,10 +66,10 @@ func (n *Node) mountFolder(root string) (place, error) {
 func (n *Node) setMountReparse(t *kernel.Tx, p place, guid win32.GUID) error {
 	const access = win32.FILE_LIST_DIRECTORY | kernel.FileWriteData | win32.SYNCHRONIZE
 	switch {
-	case p.vol.fs.Kind != bootsector.NTFS:
+	case p.vol.FS.Kind != bootsector.NTFS:
 		// Source: document, SetVolumeMountPointW, not on ReFS; the number is inference.
 		return win32.ERROR_NOT_SUPPORTED
-	case p.vol.writable() != nil:
+	case p.vol.Writable() != nil:
 		return win32.ERROR_WRITE_PROTECT // Source: inference, as other changes of a read-only volume
 	case p.entry.Reparse() != nil || !p.entry.Empty():
 		return win32.ERROR_DIR_NOT_EMPTY // Source: document, SetVolumeMountPointW, ERROR_DIR_NOT_EMPTY
@@ -93,9 +78,9 @@ func (n *Node) setMountReparse(t *kernel.Tx, p place, guid win32.GUID) error {
 	if err != nil {
 		return dosError(err)
 	}
-	defer p.tree.Close(p.vol.files(t), open)
+	defer p.tree.Close(p.vol.Changes(t), open)
 	r := win32.Reparse{Tag: win32.IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\Volume` + guid.String() + `\`}
-	return dosError(p.tree.SetReparse(p.vol.files(t), p.entry, r.Encode()))
+	return dosError(p.tree.SetReparse(p.vol.Changes(t), p.entry, r.Encode()))
 }
 
 // clearMountReparse makes the mount point at p an ordinary directory, as
@@ -107,20 +92,20 @@ func (n *Node) clearMountReparse(t *kernel.Tx, p place) error {
 	if err != nil {
 		return err
 	}
-	if n.volumeByGUID(guid) == nil && n.Windows.GoneMountPoint == behavior.GoneMountPointRefused {
+	if n.ByGUID(guid) == nil && n.Windows.GoneMountPoint == behavior.GoneMountPointRefused {
 		n.Chosen("goneMountPoint", "DeleteVolumeMountPoint fails, because the volume is gone", p.entry.Path())
 		return win32.ERROR_FILE_NOT_FOUND // Source: code, .NET goes on after this error (dotnet/runtime issue 86249)
 	}
-	if p.vol.writable() != nil {
+	if p.vol.Writable() != nil {
 		return win32.ERROR_WRITE_PROTECT // Source: inference, as other changes of a read-only volume
 	}
 	open, err := p.tree.Open(p.entry, kernel.FileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, false)
 	if err != nil {
 		return dosError(err)
 	}
-	defer p.tree.Close(p.vol.files(t), open)
+	defer p.tree.Close(p.vol.Changes(t), open)
 	header := le.AppendUint32(nil, win32.IO_REPARSE_TAG_MOUNT_POINT)
-	return dosError(p.tree.DeleteReparse(p.vol.files(t), p.entry, append(header, 0, 0, 0, 0)))
+	return dosError(p.tree.DeleteReparse(p.vol.Changes(t), p.entry, append(header, 0, 0, 0, 0)))
 }
 
 // mountedHere returns the volume that is mounted at p. It returns
@@ -150,7 +135,7 @@ func mountTarget(reparse []byte) (win32.GUID, bool) {
 	if !ok {
 		return win32.GUID{}, false
 	}
-	return parseVolumeName(`\\?\` + rest)
+	return volume.ParseVolumeName(`\\?\` + rest)
 }
 
 // volumePathName is GetVolumePathNameW
@@ -168,7 +153,7 @@ func mountTarget(reparse []byte) (win32.GUID, bool) {
 //     error is not known for certain),
 //   - ERROR_CANT_RESOLVE_FILENAME for links in a circle.
 func (n *Node) volumePathName(path string) (string, error) {
-	name, device, err := ntName(path)
+	name, device, err := volume.NTName(path)
 	if err != nil {
 		return "", err
 	}
@@ -183,18 +168,18 @@ func (n *Node) volumePathName(path string) (string, error) {
 		}
 	}
 	for links := 0; links <= maxLinks; links++ {
-		rest, ok := cutPrefixFold(name, `\??\`)
+		rest, ok := volume.CutPrefixFold(name, `\??\`)
 		if !ok {
 			return "", win32.ERROR_INVALID_NAME // Source: inference, a device has no directories
 		}
-		if _, network := cutPrefixFold(rest, `UNC\`); network {
+		if _, network := volume.CutPrefixFold(rest, `UNC\`); network {
 			return "", win32.ERROR_BAD_NETPATH // Source: inference, a network path has no volume here
 		}
-		if _, named := cutPrefixFold(rest, `Volume{`); named && prefix == "" {
+		if _, named := volume.CutPrefixFold(rest, `Volume{`); named && prefix == "" {
 			prefix = `\\?\`
 		}
 		first, below, _ := strings.Cut(rest, `\`)
-		vol, _, ok := n.volumeForNT(`\??\` + first + `\`)
+		vol, _, ok := n.OfName(`\??\` + first + `\`)
 		if !ok {
 			// Source: inference, of a drive letter that is not used, kernel32/tests/volume.c of
 			// Wine, which runs on Windows, has ERROR_FILE_NOT_FOUND.
@@ -212,12 +197,12 @@ func (n *Node) volumePathName(path string) (string, error) {
 // mountPathBelow walks the names in below, from a volume mounted at root. If it
 // finds a link that is not a mount point, next is the absolute name with which to
 // continue.
-func (n *Node) mountPathBelow(root string, vol *volume, below string) (mount, next string, err error) {
-	if vol.tree == nil {
+func (n *Node) mountPathBelow(root string, vol *volume.Volume, below string) (mount, next string, err error) {
+	if vol.Tree == nil {
 		return root, "", nil
 	}
 	names := strings.FieldsFunc(below, func(r rune) bool { return r == '\\' })
-	at, walked := place{vol: vol, entry: vol.tree.Root()}, root
+	at, walked := place{vol: vol, entry: vol.Tree.Root()}, root
 	for i, part := range names {
 		e := at.entry.Lookup(part)
 		if e == nil {
@@ -237,11 +222,11 @@ func (n *Node) mountPathBelow(root string, vol *volume, below string) (mount, ne
 			return "", n.dosName(target), nil
 		}
 		root = walked
-		v, _, ok := n.volumeForNT(`\??\Volume` + guid.String() + `\`)
-		if !ok || v.tree == nil {
+		v, _, ok := n.OfName(`\??\Volume` + guid.String() + `\`)
+		if !ok || v.Tree == nil {
 			return root, "", nil
 		}
-		at = place{vol: v, entry: v.tree.Root()}
+		at = place{vol: v, entry: v.Tree.Root()}
 	}
 	return root, "", nil
 }
@@ -249,13 +234,136 @@ func (n *Node) mountPathBelow(root string, vol *volume, below string) (mount, ne
 // dosName converts the target of a relative link, which begins with a volume's
 // device, to a path with a drive letter or volume name.
 func (n *Node) dosName(name string) string {
-	vol, rest, ok := n.volumeForNT(name)
-	if _, device := cutPrefixFold(name, `\Device\`); !device || !ok {
+	vol, rest, ok := n.OfName(name)
+	if _, device := volume.CutPrefixFold(name, `\Device\`); !device || !ok {
 		return name
 	}
-	root, ok := n.dosRoot(vol)
+	root, ok := n.DOSRoot(vol)
 	if !ok {
-		root = vol.name()
+		root = vol.Name()
 	}
 	return `\??\` + strings.TrimSuffix(strings.TrimPrefix(root, `\\?\`), `\`) + rest
+}
+
+// SetMountPoint implements [win32.Volumes]. The volume need not be formatted. In
+// addition to the errors of mountFolder and setMountReparse it returns
+//
+//   - ERROR_INVALID_PARAMETER for a malformed volume name, for a letter in use
+//     and for a second letter of the same volume (SetVolumeMountPointW's page;
+//     the number is general knowledge),
+//   - ERROR_FILE_NOT_FOUND for an unknown volume,
+//   - ERROR_DIR_NOT_EMPTY for the root of a volume, which is already a mount
+//     point.
+//
+// Source: document, SetVolumeMountPointW.
+// Source of ERROR_INVALID_PARAMETER: inference, the page of SetVolumeMountPointW has the form of
+// a volume's name, and nothing of letters in use.
+// Source of ERROR_FILE_NOT_FOUND: inference, as VolumeNameForMountPoint of a drive letter that
+// is not used.
+func (n *Node) SetMountPoint(dir, vol string) error {
+	return n.Do(func(t *kernel.Tx) error {
+		guid, ok := volume.ParseVolumeName(vol)
+		if !ok {
+			return win32.ERROR_INVALID_PARAMETER
+		}
+		v := n.ByGUID(guid)
+		if v == nil {
+			return win32.ERROR_FILE_NOT_FOUND
+		}
+		if letter, ok := volume.DriveLetter(dir); ok {
+			if _, used := n.Letters[letter]; used {
+				return win32.ERROR_INVALID_PARAMETER
+			}
+			for _, g := range n.Letters {
+				if g == guid {
+					return win32.ERROR_INVALID_PARAMETER
+				}
+			}
+			n.SetLetter(t, letter, guid)
+			return nil
+		}
+		p, err := n.mountFolder(dir)
+		if err != nil {
+			return err
+		}
+		if err := n.setMountReparse(t, p, guid); err != nil {
+			return err
+		}
+		n.SetMount(t, volume.MountRecord{Host: p.vol.GUID, Path: p.entry.Path(), Volume: v.GUID})
+		return nil
+	})
+}
+
+// DeleteMountPoint implements [win32.Volumes]. The volume need not exist any
+// more. In addition to the errors of mountFolder and clearMountReparse it returns
+// ERROR_FILE_NOT_FOUND for a drive letter that is not in use.
+//
+// Source: document, DeleteVolumeMountPointW.
+// Source of ERROR_FILE_NOT_FOUND: inference, as VolumeNameForMountPoint of a drive letter that
+// is not used.
+func (n *Node) DeleteMountPoint(dir string) error {
+	return n.Do(func(t *kernel.Tx) error {
+		if letter, ok := volume.DriveLetter(dir); ok {
+			if _, used := n.Letters[letter]; !used {
+				return win32.ERROR_FILE_NOT_FOUND
+			}
+			n.RemoveLetter(t, letter)
+			return nil
+		}
+		p, err := n.mountFolder(dir)
+		if err != nil {
+			return err
+		}
+		if err := n.clearMountReparse(t, p); err != nil {
+			return err
+		}
+		n.RemoveMount(t, volume.MountRecord{Host: p.vol.GUID, Path: p.entry.Path()})
+		return nil
+	})
+}
+
+// VolumeNameForMountPoint implements [win32.Volumes]. root is `C:\`, the path of
+// a mounted folder, or a volume name. In addition to the errors of mountFolder
+// and mountedHere it returns ERROR_FILE_NOT_FOUND for a letter or a mount point
+// whose volume does not exist.
+//
+// Source: document, GetVolumeNameForVolumeMountPointW.
+// Source of ERROR_FILE_NOT_FOUND: Windows, kernel32/tests/volume.c of Wine, which runs on
+// Windows, of a drive letter; of a volume that is gone it is inference.
+func (n *Node) VolumeNameForMountPoint(root string) (vol string, err error) {
+	err = n.Do(func(*kernel.Tx) error {
+		guid, named := volume.ParseVolumeName(root)
+		letter, drive := volume.DriveLetter(root)
+		switch {
+		case named:
+		case drive:
+			guid = n.Letters[letter]
+		default:
+			p, err := n.mountFolder(root)
+			if err != nil {
+				return err
+			}
+			if guid, err = mountedHere(p); err != nil {
+				return err
+			}
+		}
+		v := n.ByGUID(guid)
+		if v == nil {
+			return win32.ERROR_FILE_NOT_FOUND
+		}
+		vol = v.Name()
+		return nil
+	})
+	return vol, err
+}
+
+// VolumePathName implements [win32.Volumes].
+//
+// Source: document, GetVolumePathNameW.
+func (n *Node) VolumePathName(p string) (root string, err error) {
+	err = n.Do(func(*kernel.Tx) error {
+		root, err = n.volumePathName(p)
+		return err
+	})
+	return root, err
 }

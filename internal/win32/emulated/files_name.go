@@ -8,6 +8,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 )
 
 // rename applies a FILE_RENAME_INFORMATION. A name without a directory stays in
@@ -28,7 +29,7 @@ func (f *file) rename(t *kernel.Tx, in []byte) error {
 	for i := range u {
 		u[i] = le.Uint16(in[renameName+2*i:])
 	}
-	name, replace, changes := string(utf16.Decode(u)), in[0] != 0, f.vol.files(t)
+	name, replace, changes := string(utf16.Decode(u)), in[0] != 0, f.vol.Changes(t)
 	if root == 0 && !strings.Contains(name, `\`) {
 		if f.open.Entry().Parent() == nil {
 			// Source: specification, [MS-FSA] 2.1.5.15.11: the root has no other name.
@@ -94,7 +95,7 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 		path = fmt.Sprintf(`\$Extend\$Deleted\%016X%08X`, uint64(f.open.Entry().ID()), 0)
 	}
 	// Apart from that, the normalized name is the one with which the file was opened.
-	if f.vol.remote != "" && flags == win32.VOLUME_NAME_DOS && n.Windows.ShareNames == behavior.ShareNamesClosed {
+	if f.vol.Remote != "" && flags == win32.VOLUME_NAME_DOS && n.Windows.ShareNames == behavior.ShareNamesClosed {
 		n.Chosen("shareNames", "GetFinalPathNameByHandle of a normalized name on a share fails", path)
 		// Source: document, GetFinalPathNameByHandleW, "lacks access permission to any one of
 		// those components".
@@ -102,22 +103,22 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 	}
 	switch flags &^ win32.FILE_NAME_OPENED {
 	case win32.VOLUME_NAME_DOS:
-		if f.vol.remote != "" {
-			return `\\?\UNC` + f.vol.remote[1:] + path, nil
+		if f.vol.Remote != "" {
+			return `\\?\UNC` + f.vol.Remote[1:] + path, nil
 		}
-		root, ok := n.dosRoot(f.vol)
+		root, ok := n.DOSRoot(f.vol)
 		if !ok {
 			return "", win32.ERROR_PATH_NOT_FOUND // Source: document, GetFinalPathNameByHandleW, ERROR_PATH_NOT_FOUND
 		}
 		return `\\?\` + strings.TrimSuffix(root, `\`) + path, nil
 	case win32.VOLUME_NAME_GUID:
-		if f.vol.remote != "" {
+		if f.vol.Remote != "" {
 			// Source: document, GetFinalPathNameByHandleW, "not created for network shares".
 			return "", win32.ERROR_PATH_NOT_FOUND // a share has no volume name (the function's page)
 		}
-		return strings.TrimSuffix(f.vol.name(), `\`) + path, nil
+		return strings.TrimSuffix(f.vol.Name(), `\`) + path, nil
 	case win32.VOLUME_NAME_NT:
-		return f.vol.ntDevice() + path, nil
+		return f.vol.NTDevice() + path, nil
 	case win32.VOLUME_NAME_NONE:
 		return path, nil
 	}
@@ -139,7 +140,7 @@ func (n *Node) Attributes(path string) (attributes uint32, err error) {
 // that is the last component. A name that Win32 reserves for a device has
 // FILE_ATTRIBUTE_ARCHIVE (general knowledge; ReactOS does the same).
 func (n *Node) attributes(path string) (uint32, error) {
-	name, device, err := ntName(path)
+	name, device, err := volume.NTName(path)
 	switch {
 	case err != nil:
 		return 0, err

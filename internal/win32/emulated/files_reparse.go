@@ -19,7 +19,7 @@ func (f *file) Control(t *kernel.Tx, code uint32, in, out []byte) (int, error) {
 // and .3). Other codes fail with STATUS_INVALID_DEVICE_REQUEST, like unknown
 // codes in a file system.
 func (f *file) fsctl(t *kernel.Tx, code uint32, in, out []byte) (int, error) {
-	if f.vol.fs.Kind != bootsector.NTFS && f.vol.fs.Kind != bootsector.ReFS {
+	if f.vol.FS.Kind != bootsector.NTFS && f.vol.FS.Kind != bootsector.ReFS {
 		// Source: specification, [MS-FSCC] 2.3.82.
 		return 0, win32.STATUS_INVALID_DEVICE_REQUEST // no reparse points there ([MS-FSCC] 2.3.82)
 	}
@@ -38,7 +38,7 @@ func (f *file) fsctl(t *kernel.Tx, code uint32, in, out []byte) (int, error) {
 		if len(out) != 0 {
 			return 0, win32.STATUS_INVALID_PARAMETER // Source: specification, [MS-FSCC] 2.3.82
 		}
-		if f.vol.writable() != nil {
+		if f.vol.Writable() != nil {
 			return 0, win32.STATUS_MEDIA_WRITE_PROTECTED // Source: specification, [MS-FSA] 2.1.5.10.37 and .3
 		}
 	}
@@ -48,7 +48,7 @@ func (f *file) fsctl(t *kernel.Tx, code uint32, in, out []byte) (int, error) {
 		return 0, f.setReparse(t, in)
 	// Source: specification, [MS-FSA] 2.1.5.10.3.
 	case win32.FSCTL_DELETE_REPARSE_POINT:
-		return 0, f.tree.DeleteReparse(f.vol.files(t), f.open.Entry(), in)
+		return 0, f.tree.DeleteReparse(f.vol.Changes(t), f.open.Entry(), in)
 	}
 	// Source: inference, as codes that a file system does not support ([MS-FSCC] 2.3).
 	return 0, win32.STATUS_INVALID_DEVICE_REQUEST
@@ -87,5 +87,5 @@ func (f *file) setReparse(t *kernel.Tx, b []byte) error {
 		// issue 466). Junctions need no privilege (Go's tests).
 		return win32.STATUS_PRIVILEGE_NOT_HELD // Source: Windows, rubyinstaller2 issue 466
 	}
-	return f.tree.SetReparse(f.vol.files(t), f.open.Entry(), b)
+	return f.tree.SetReparse(f.vol.Changes(t), f.open.Entry(), b)
 }

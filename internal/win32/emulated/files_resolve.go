@@ -6,6 +6,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 )
 
 // maxLinks is how many reparse points the resolution of a name may follow
@@ -15,7 +16,7 @@ const maxLinks = 63
 // place is the result of resolving a name: an existing entry, or a directory and
 // the name of a missing entry in it.
 type place struct {
-	vol   *volume
+	vol   *volume.Volume
 	tree  *filetree.Tree
 	dir   *filetree.Entry // the directory of name; nil if the place is the start of the search
 	name  string
@@ -33,7 +34,7 @@ type lookupMode struct {
 // nil, as an absolute NT name. Errors are NTSTATUS, with their source next to
 // them. [MS-FSA] 2.1.5.1 refers to phases 1 and 6 of that section.
 func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
-	if units(name) > maxPath {
+	if volume.Units(name) > volume.MaxPath {
 		return place{}, win32.STATUS_NAME_TOO_LONG // Source: inference, RtlInitUnicodeStringEx
 	}
 	var at place
@@ -78,20 +79,24 @@ func (n *Node) device(name string, m lookupMode) (at place, rest string, err err
 		// Source: inference, neither absolute nor relative to a handle (ntstatus.h).
 		return place{}, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD
 	}
-	short, link := cutPrefixFold(name, `\??\`)
-	if remote, network := cutPrefixFold(short, `UNC\`); link && network {
+	short, link := volume.CutPrefixFold(name, `\??\`)
+	if remote, network := volume.CutPrefixFold(short, `UNC\`); link && network {
 		if m.dontReparse {
 			// Source: inference, a link of the object manager, as a drive letter is.
 			return place{}, "", win32.STATUS_REPARSE_POINT_ENCOUNTERED
 		}
-		return n.openShare(remote)
+		v, rest, err := n.openShare(remote)
+		if err != nil {
+			return place{}, "", err
+		}
+		return place{vol: v, tree: v.Tree, entry: v.Tree.Root()}, rest, nil
 	}
-	vol, rest, ok := n.volumeForNT(name)
+	vol, rest, ok := n.OfName(name)
 	if !ok {
 		// ntstatus.h: PATH if a component on the way is missing, NAME if it is
 		// the last one. The directories of devices exist.
 		if !link {
-			if short, link = cutPrefixFold(name, `\Device\`); !link {
+			if short, link = volume.CutPrefixFold(name, `\Device\`); !link {
 				short = name[1:]
 			}
 		}
@@ -114,13 +119,13 @@ func (n *Node) device(name string, m lookupMode) (at place, rest string, err err
 	case rest == "":
 		// Source: node, the device itself, for which this project uses CreateFile.
 		return place{}, "", win32.STATUS_NOT_SUPPORTED
-	case vol.offline:
+	case vol.OfflineNow:
 		return place{}, "", win32.STATUS_DEVICE_NOT_READY // Source: inference, as for the volume itself
-	case vol.formatting != nil, vol.locked:
+	case vol.Exclusive():
 		return place{}, "", win32.STATUS_ACCESS_DENIED // Source: code, fastfat create.c, of a locked volume
-	case vol.corrupt:
+	case vol.Corrupt:
 		return place{}, "", win32.STATUS_DISK_CORRUPT_ERROR // Source: inference, by the text of the code in ntstatus.h
-	case vol.tree == nil:
+	case vol.Tree == nil:
 		// Source: document, STATUS_UNRECOGNIZED_VOLUME (ntstatus.h).
 		return place{}, "", win32.STATUS_UNRECOGNIZED_VOLUME // docs/develop/contract/volumes.md#is-it-formatted
 	}
@@ -130,7 +135,7 @@ func (n *Node) device(name string, m lookupMode) (at place, rest string, err err
 		// create.c, in Microsoft's driver samples).
 		rest = strings.TrimPrefix(rest, `\`)
 	}
-	return place{vol: vol, tree: vol.tree, entry: vol.tree.Root()}, rest, nil
+	return place{vol: vol, tree: vol.Tree, entry: vol.Tree.Root()}, rest, nil
 }
 
 // walk walks the names of name, from at. If there is a reparse point to follow,
@@ -195,7 +200,7 @@ func (p place) reparses() bool {
 	if p.entry.Reparse() == nil {
 		return false
 	}
-	return p.vol.n.Windows.FilterTags != behavior.FilterTagsOpened || p.entry.ReparseTag()&nameSurrogate != 0
+	return p.vol.Kernel().Windows.FilterTags != behavior.FilterTagsOpened || p.entry.ReparseTag()&nameSurrogate != 0
 }
 
 // follow returns the absolute NT name to which the reparse point at p, followed
@@ -209,7 +214,7 @@ func follow(p place, rest []string, slash bool) (string, error) {
 	switch {
 	case r.Tag != win32.IO_REPARSE_TAG_MOUNT_POINT && r.Tag != win32.IO_REPARSE_TAG_SYMLINK:
 		if p.entry.ReparseTag()&nameSurrogate == 0 {
-			p.vol.n.Chosen("filterTags", "no driver handles a reparse point", p.entry.Path())
+			p.vol.Kernel().Chosen("filterTags", "no driver handles a reparse point", p.entry.Path())
 		}
 		// Source: inference, by the text of the code in ntstatus.h; see the option filterTags.
 		return "", win32.STATUS_IO_REPARSE_TAG_NOT_HANDLED
@@ -252,7 +257,7 @@ func relativeTarget(p place, sub string) (string, error) {
 			names = append(names, part)
 		}
 	}
-	return p.vol.ntDevice() + `\` + strings.Join(names, `\`), nil
+	return p.vol.NTDevice() + `\` + strings.Join(names, `\`), nil
 }
 
 // exists returns the error of opening an existing p: [MS-FSA] 2.1.5.1, phases 6

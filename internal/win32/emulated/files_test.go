@@ -60,7 +60,7 @@ func newFileNodeOn(t *testing.T, windows behavior.Windows) *fileNode {
 		if open := n.OpenHandles(); len(open) != 0 {
 			t.Errorf("handles left open: %q", open)
 		}
-		for fsid, tree := range n.trees {
+		for fsid, tree := range n.Trees {
 			if err := tree.Verify(); err != nil {
 				t.Errorf("file system %s: %v", fsid, err)
 			}
@@ -72,15 +72,15 @@ func newFileNodeOn(t *testing.T, windows behavior.Windows) *fileNode {
 			t.Error(err)
 		}
 	})
-	for _, v := range n.volumes {
+	for _, v := range n.Volumes.List {
 		switch {
-		case len(v.extents) != 1 || v.Disk != "data":
-		case v.partition.Offset < 1<<30:
-			n.lettered = v.name()
-		case v.partition.Offset < 2<<30:
-			n.unlettered = v.name()
+		case len(v.Ranges) != 1 || v.Disk != "data":
+		case v.Ranges[0].Off < 1<<30:
+			n.lettered = v.Name()
+		case v.Ranges[0].Off < 2<<30:
+			n.unlettered = v.Name()
 		default:
-			n.blank = v.name()
+			n.blank = v.Name()
 		}
 	}
 	if n.lettered == "" || n.unlettered == "" || n.blank == "" {
@@ -660,7 +660,7 @@ func FuzzNtCreateFile(f *testing.F) {
 			n.shut(again)
 		}
 		n.shut(h)
-		for _, tree := range n.trees {
+		for _, tree := range n.Trees {
 			if err := tree.Verify(); err != nil {
 				t.Errorf("after %q: %v", name, err)
 			}

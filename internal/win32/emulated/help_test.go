@@ -79,14 +79,14 @@ func checkNode(t testing.TB, n *Node) {
 			t.Errorf("disk %d: table in memory\n%+v\non the image\n%+v", d.Number, d.Table, table)
 		}
 	}
-	for _, v := range n.volumes {
-		for _, e := range v.extents {
-			if e.off+e.length > e.disk.TableSize || e.length == 0 {
-				t.Errorf("volume %v: extent %d+%d on a disk of %d bytes", v.guid(), e.off, e.length, e.disk.TableSize)
+	for _, v := range n.Volumes.List {
+		for _, e := range v.Ranges {
+			if e.Off+e.Length > e.Disk.TableSize || e.Length == 0 {
+				t.Errorf("volume %v: extent %d+%d on a disk of %d bytes", v.Name(), e.Off, e.Length, e.Disk.TableSize)
 			}
 		}
 	}
-	for fsid, tree := range n.trees {
+	for fsid, tree := range n.Trees {
 		if err := tree.Verify(); err != nil {
 			t.Errorf("file system %s: %v", fsid, err)
 		}

@@ -4,16 +4,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/disk"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/iscsi"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/services"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -29,14 +27,9 @@ type Node struct {
 	*services.Services
 	*disk.Disks
 	*iscsi.Initiator
+	*volume.Volumes
 
-	volumes []*volume               // present volumes, in order of arrival
-	known   map[string]volumeRecord // every volume ever seen, by identity
-	spanned []volumeRecord          // those that lie on several disks
-	letters map[byte]win32.GUID
-	mounts  map[string]mountRecord
-	trees   map[string]*filetree.Tree // by file system
-	smb     smbState
+	smb smbState
 }
 
 // Open loads the node whose state is in cfg.StateDir. If the directory is empty, it
@@ -53,14 +46,12 @@ func Open(cfg nodespec.Config, m Machine) (*Node, error) {
 		return nil, fmt.Errorf("emulated node: %w", err)
 	}
 	n := &Node{
-		known: map[string]volumeRecord{}, letters: map[byte]win32.GUID{},
-		mounts: map[string]mountRecord{}, trees: map[string]*filetree.Tree{},
 		smb: newSMBState(),
 	}
 	n.Kernel = kernel.New(cfg, windows, m, n.applyDue)
 	n.Services = services.New(n.Kernel)
 	n.Disks = disk.New(n.Kernel)
-	n.Disks.StandOn(n)
+	n.Volumes = volume.New(n.Kernel, n.Disks)
 	n.Initiator = iscsi.New(n.Kernel, n.Disks, n.Services)
 	if err := n.open(cfg.StateDir); err != nil {
 		return nil, errors.Join(fmt.Errorf("emulated node: %w", err), n.Close())
@@ -84,7 +75,7 @@ func (n *Node) applyDue() {
 	n.Initiator.ApplyDue()
 	n.AddArrived()
 	n.AddReserved()
-	n.endFormats()
+	n.EndDue()
 }
 
 // WindowsDirectory implements [win32.Installation].
@@ -112,61 +103,18 @@ func (n *Node) ComputerName(kind uint32) (name string, err error) {
 	return name, err
 }
 
-// pageFiles is the value that lists the page files of a running Windows.
-const pageFiles = `SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\ExistingPageFiles`
-
 // RegistryText implements [win32.Installation]. A value is as it was configured.
 //
 // Source: document, RegQueryValueExW.
 func (n *Node) RegistryText(key, name string) (text []string, err error) {
 	err = n.Do(func(*kernel.Tx) error {
-		text = n.registry(key + `\` + name)
+		text = n.Registry(key + `\` + name)
 		if text == nil {
 			return win32.ERROR_FILE_NOT_FOUND // Source: document, RegQueryValueExW
 		}
 		return nil
 	})
 	return text, err
-}
-
-func (n *Node) registry(path string) []string {
-	for p, text := range n.Config.Registry {
-		if strings.EqualFold(p, path) {
-			return slices.Clone(text)
-		}
-	}
-	switch {
-	case strings.EqualFold(path, pageFiles):
-		return []string{`\??\C:\pagefile.sys`}
-	case strings.EqualFold(path, systemPartition):
-		return n.systemPartition()
-	}
-	return nil
-}
-
-// systemPartition is the value with the device of the partition from which Windows starts. It is
-// that of installed systems; tools of Windows' setup read it.
-const systemPartition = `SYSTEM\Setup\SystemPartition`
-
-func (n *Node) systemPartition() []string {
-	for _, v := range n.volumes {
-		if d := v.extents[0].disk; d.System && v.extents[0].off == d.Table.Partitions[0].Offset && v.visible() {
-			return []string{v.ntDevice()}
-		}
-	}
-	return nil
-}
-
-// ownVolume reports whether v is the volume of Windows or has a page file.
-func (n *Node) ownVolume(v *volume) bool {
-	for _, root := range n.pathNames(v.guid()) {
-		for _, file := range append(n.registry(pageFiles), `\??\C:\Windows`) {
-			if len(root) == len(`C:\`) && strings.HasPrefix(strings.ToUpper(strings.TrimPrefix(file, `\??\`)), strings.ToUpper(root)) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func validate(c nodespec.Config) error {

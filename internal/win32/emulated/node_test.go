@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -60,7 +61,7 @@ func TestConcurrentCalls(t *testing.T) {
 						break
 					}
 					vol := names[r.IntN(len(names))]
-					if vol == n.nameOf(n.systemVolume()) {
+					if vol == volume.NameOf(n.systemVolume()) {
 						break
 					}
 					switch r.IntN(4) {
@@ -95,7 +96,7 @@ func TestConcurrentCalls(t *testing.T) {
 func (n *Node) systemVolume() win32.GUID {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
-	return n.letters['C']
+	return n.Letters['C']
 }
 
 func TestOpenRefusals(t *testing.T) {

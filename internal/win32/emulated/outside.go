@@ -60,8 +60,8 @@ func (n *Node) linkTo(e *filetree.Entry, path string) *nodespec.Link {
 		return link
 	}
 	link.Exists = true
-	if p.vol != nil && p.vol.remote == "" {
-		link.VolumeSize, link.FileSystem = nodespec.Size(p.vol.length()), p.vol.fsid
+	if p.vol != nil && p.vol.Remote == "" {
+		link.VolumeSize, link.FileSystem = nodespec.Size(p.vol.Size()), p.vol.FSID
 	}
 	return link
 }
@@ -79,7 +79,7 @@ func (n *Node) PutFile(path string, dir bool, size int64) error {
 			if dir {
 				attributes = win32.FILE_ATTRIBUTE_DIRECTORY
 			}
-			if p.entry, err = p.vol.tree.Create(p.vol.files(t), p.dir, p.name, attributes); err != nil {
+			if p.entry, err = p.vol.Tree.Create(p.vol.Changes(t), p.dir, p.name, attributes); err != nil {
 				return err
 			}
 		}
@@ -89,7 +89,7 @@ func (n *Node) PutFile(path string, dir bool, size int64) error {
 		case dir || p.entry.Size() == size:
 			return nil
 		}
-		return p.vol.tree.SetSize(p.vol.files(t), p.entry, size)
+		return p.vol.Tree.SetSize(p.vol.Changes(t), p.entry, size)
 	})
 }
 
@@ -104,7 +104,7 @@ func (n *Node) SetRights(path string, rights uint32) error {
 		if err != nil {
 			return err
 		}
-		p.vol.tree.SetRights(p.vol.files(t), p.entry, rights)
+		p.vol.Tree.SetRights(p.vol.Changes(t), p.entry, rights)
 		return nil
 	})
 }
@@ -120,7 +120,7 @@ func (n *Node) SetShortName(path, name string) error {
 		if err != nil {
 			return err
 		}
-		return p.vol.tree.SetShortName(p.vol.files(t), p.entry, name)
+		return p.vol.Tree.SetShortName(p.vol.Changes(t), p.entry, name)
 	})
 }
 
@@ -141,12 +141,12 @@ func (n *Node) RenameFile(from, to string) error {
 		if target.vol != p.vol || target.dir == nil {
 			return win32.STATUS_NOT_SAME_DEVICE // Source: node, only for tests
 		}
-		open, err := p.vol.tree.Open(p.entry, win32.DELETE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE, false)
+		open, err := p.vol.Tree.Open(p.entry, win32.DELETE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE, false)
 		if err != nil {
 			return err
 		}
-		defer p.vol.tree.Close(p.vol.files(t), open)
-		return p.vol.tree.Rename(p.vol.files(t), open, target.dir, target.name, true)
+		defer p.vol.Tree.Close(p.vol.Changes(t), open)
+		return p.vol.Tree.Rename(p.vol.Changes(t), open, target.dir, target.name, true)
 	})
 }
 
@@ -158,12 +158,12 @@ func (n *Node) RemoveFile(path string) error {
 		if err != nil || p.entry == nil {
 			return nil
 		}
-		open, err := p.vol.tree.Open(p.entry, win32.DELETE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE, false)
+		open, err := p.vol.Tree.Open(p.entry, win32.DELETE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE, false)
 		if err != nil {
 			return err
 		}
-		err = p.vol.tree.SetDisposition(open, win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS|win32.FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE)
-		p.vol.tree.Close(p.vol.files(t), open)
+		err = p.vol.Tree.SetDisposition(open, win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS|win32.FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE)
+		p.vol.Tree.Close(p.vol.Changes(t), open)
 		return err
 	})
 }

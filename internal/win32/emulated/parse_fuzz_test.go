@@ -3,6 +3,8 @@ package emulated
 import (
 	"strings"
 	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 )
 
 // FuzzParseVolumeName: a volume has one name for its GUID, with one spelling.
@@ -14,7 +16,7 @@ func FuzzParseVolumeName(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		guid, ok := parseVolumeName(s)
+		guid, ok := volume.ParseVolumeName(s)
 		if !ok {
 			return
 		}

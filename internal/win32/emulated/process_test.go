@@ -14,6 +14,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -137,9 +138,9 @@ func killedWhileFormatting(t *testing.T, order string) {
 		t.Errorf("after an interrupted format: %+v, %v, want %v", info, err, want)
 	}
 	// The places that differ between the orders: boot sector, first MiB, copy of the boot sector.
-	v := m.volumes[slices.IndexFunc(m.volumes, func(v *volume) bool { return v.name() == vol })]
+	v := m.Volumes.List[slices.IndexFunc(m.Volumes.List, func(v *volume.Volume) bool { return v.Name() == vol })]
 	var left [3]bool
-	for i, at := range []int64{0, 64 << 10, int64(v.length()) - 512} {
+	for i, at := range []int64{0, 64 << 10, int64(v.Size()) - 512} {
 		b := make([]byte, 512)
 		if _, err := v.ReadAt(b, at); err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)

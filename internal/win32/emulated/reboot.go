@@ -37,15 +37,12 @@ func (n *Node) reboot() error {
 	}
 	if err := n.CloseAll(func(t *kernel.Tx) {
 		t.Put(rebootKey, record)
-		t.DeletePrefix("format/")
-		n.abort(t, func(*formatting) bool { return true })
+		n.CutOff(t, true)
 	}); err != nil {
 		return fmt.Errorf("reboot: %w", n.Cause(err))
 	}
 	err := n.Transact(func(t *kernel.Tx) error {
-		for _, v := range n.volumes {
-			v.grow(t)
-		}
+		n.GrowAll(t)
 		n.Services.Boot(t)
 		n.bootSMB(t)
 		return nil
@@ -66,13 +63,10 @@ func (n *Node) reboot() error {
 			return fmt.Errorf("reboot: %w", n.Cause(err))
 		}
 	}
-	if err := n.Restart(); err != nil {
+	if err := n.Disks.Restart(); err != nil {
 		return fmt.Errorf("reboot: %w", n.Cause(err))
 	}
-	for _, v := range n.volumes {
-		v.offline, v.unflushed = v.Offline, nil // an orderly restart flushes
-	}
-	n.settle()
+	n.Volumes.Restart()
 	if err := n.Transact(func(t *kernel.Tx) error { t.Delete(rebootKey); return nil }); err != nil {
 		return fmt.Errorf("reboot: %w", n.Cause(err))
 	}
@@ -89,7 +83,7 @@ func (n *Node) EndProcess() error {
 	if err := n.Usable(); err != nil {
 		return err
 	}
-	if err := n.CloseAll(func(t *kernel.Tx) { n.abort(t, func(f *formatting) bool { return f.Options.Direct }) }); err != nil {
+	if err := n.CloseAll(func(t *kernel.Tx) { n.CutOff(t, false) }); err != nil {
 		return fmt.Errorf("end the process: %w", n.Cause(err))
 	}
 	return nil
@@ -99,17 +93,7 @@ func (n *Node) EndProcess() error {
 // uses fmifs.dll, and the provider of WMI.
 func (n *Node) EndFormats() error {
 	return n.Do(func(t *kernel.Tx) error {
-		t.DeletePrefix("format/")
-		n.abort(t, func(*formatting) bool { return true })
+		n.CutOff(t, true)
 		return nil
 	})
-}
-
-// abort cuts formats off.
-func (n *Node) abort(t *kernel.Tx, which func(*formatting) bool) {
-	for _, v := range n.volumes {
-		if f := v.formatting; f != nil && which(f) {
-			t.OnCommit(func() { v.formatting = nil })
-		}
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -89,12 +90,12 @@ func (m smbMapping) share() winpath.Share {
 type smbState struct {
 	servers  map[string]smbServer
 	mappings map[winpath.Share]smbMapping
-	volumes  map[string]*volume // file systems of shares in use, by fsid
-	turn     chan struct{}      // held by the call that uses the client, if calls are serial
+	volumes  map[string]*volume.Volume // file systems of shares in use, by fsid
+	turn     chan struct{}             // held by the call that uses the client, if calls are serial
 }
 
 func newSMBState() smbState {
-	return smbState{map[string]smbServer{}, map[winpath.Share]smbMapping{}, map[string]*volume{}, make(chan struct{}, 1)}
+	return smbState{map[string]smbServer{}, map[winpath.Share]smbMapping{}, map[string]*volume.Volume{}, make(chan struct{}, 1)}
 }
 
 const (

@@ -9,6 +9,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -140,15 +141,11 @@ func (n *Node) UseDel(remote string, force uint32) error {
 // closeShare closes the files on a share: their handles can only be closed.
 func (n *Node) closeShare(t *kernel.Tx, share winpath.Share) {
 	for fsid, v := range n.smb.volumes {
-		if v.share != share {
+		if v.Share != share {
 			continue
 		}
-		t.DeletePrefix(closingPrefix(fsid))
-		t.OnCommit(func() {
-			v.gone = true
-			v.tree.Dismount()
-			delete(n.smb.volumes, fsid)
-		})
+		v.Leave(t)
+		t.OnCommit(func() { delete(n.smb.volumes, fsid) })
 	}
 }
 
@@ -220,27 +217,27 @@ func (n *Node) reach(ref winpath.Share) (smbShare, error) {
 	return smbShare{}, win32.STATUS_UNEXPECTED_NETWORK_ERROR // Source: inference, of a mapping in another state
 }
 
-// openShare returns the root of the share at the front of rest, the part of a
+// openShare returns the share at the front of rest, the part of a
 // name after `\??\UNC\`, and the rest of the name.
 //
 // The file tree of a share accepts no reparse points.
-func (n *Node) openShare(rest string) (place, string, error) {
+func (n *Node) openShare(rest string) (*volume.Volume, string, error) {
 	server, rest, _ := strings.Cut(rest, `\`)
 	share, rest, _ := strings.Cut(rest, `\`)
 	remote := `\\` + server + `\` + share
 	ref, err := winpath.ParseShare(remote)
 	if err != nil {
 		// Source: inference, of a name without a server or a share.
-		return place{}, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD
+		return nil, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD
 	}
 	s, err := n.reach(ref)
 	if err != nil {
-		return place{}, "", err
+		return nil, "", err
 	}
 	v := n.smb.volumes[s.FSID]
 	if v == nil {
-		v = &volume{n: n, share: ref, remote: remote, fsid: s.FSID, tree: n.trees[s.FSID]}
+		v = n.OfShare(ref, remote, s.FSID)
 		n.smb.volumes[s.FSID] = v
 	}
-	return place{vol: v, tree: v.tree, entry: v.tree.Root()}, rest, nil
+	return v, rest, nil
 }

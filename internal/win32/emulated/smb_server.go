@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/filetree"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -84,9 +83,7 @@ func (n *Node) makeShare(t *kernel.Tx, s *smbServer, name string) error {
 	}
 	// The dot distinguishes it from the identities of disks, which contain none.
 	fsid := "share." + strings.Trim(id.String(), "{}")
-	v := &volume{n: n, fsid: fsid}
-	tree := filetree.New(v.files(t))
-	t.OnCommit(func() { n.trees[fsid] = tree })
+	n.MakeTree(t, fsid)
 	s.Shares[foldSMB(name)] = smbShare{name, fsid}
 	return nil
 }
@@ -206,8 +203,7 @@ func (n *Node) dropShare(t *kernel.Tx, server string, sh smbShare) {
 		n.setMapping(t, m)
 	}
 	n.closeShare(t, ref)
-	t.DeletePrefix(filePrefix(sh.FSID))
-	t.OnCommit(func() { delete(n.trees, sh.FSID) })
+	n.DropTree(t, sh.FSID)
 }
 
 // RemoveSMBAccount removes an account of a server. Its sessions last until the
@@ -323,17 +319,8 @@ func (n *Node) MakeShareDirectory(server, share, path string) error {
 		if !ok {
 			return fmt.Errorf("no share %q", share)
 		}
-		v := &volume{n: n, fsid: sh.FSID, tree: n.trees[sh.FSID]}
-		at := v.tree.Root()
-		for _, part := range strings.Split(strings.Trim(path, `\`), `\`) {
-			next := at.Lookup(part)
-			if next == nil {
-				var err error
-				if next, err = v.tree.Create(v.files(t), at, part, win32.FILE_ATTRIBUTE_DIRECTORY); err != nil {
-					return fmt.Errorf("directory %q: %w", path, err)
-				}
-			}
-			at = next
+		if err := n.OfShare(winpath.Share{}, "", sh.FSID).MakeDirectory(t, path); err != nil {
+			return fmt.Errorf("directory %q: %w", path, err)
 		}
 		return nil
 	})

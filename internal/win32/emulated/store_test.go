@@ -188,8 +188,8 @@ func TestKilledWhileCreating(t *testing.T) {
 			t.Fatalf("killed after %d bytes: %v", at, err)
 		}
 		checkNode(t, m)
-		if len(m.List) != 3 || len(m.volumes) != 2 {
-			t.Errorf("killed after %d bytes: %d disks and %d volumes", at, len(m.List), len(m.volumes))
+		if len(m.Disks.List) != 3 || len(m.Volumes.List) != 2 {
+			t.Errorf("killed after %d bytes: %d disks and %d volumes", at, len(m.Disks.List), len(m.Volumes.List))
 		}
 		if _, err := os.Stat(filepath.Join(killed, "disk-of-the-dead.img")); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("an image without a disk is left: %v", err)

@@ -6,23 +6,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 )
-
-// VolumeNames implements [win32.Volumes].
-//
-// Source: document, FindFirstVolumeW. That offline volumes are listed: code of Arsenal Image
-// Mounter.
-func (n *Node) VolumeNames() (names []string, err error) {
-	err = n.Do(func(*kernel.Tx) error {
-		for _, v := range n.volumes {
-			if v.visible() {
-				names = append(names, v.name())
-			}
-		}
-		return nil
-	})
-	return names, err
-}
 
 // rootVolume finds the volume of the directory root. With strict, root must be
 // the root of a volume and end in a backslash, as for GetVolumeInformationW.
@@ -34,19 +19,19 @@ func (n *Node) VolumeNames() (names []string, err error) {
 //     (winerror.h),
 //   - ERROR_PATH_NOT_FOUND, ERROR_DIRECTORY … for a path that is not a
 //     directory.
-func (n *Node) rootVolume(root string, strict bool) (*volume, error) {
+func (n *Node) rootVolume(root string, strict bool) (*volume.Volume, error) {
 	if strict && !strings.HasSuffix(root, `\`) && !strings.HasSuffix(root, "/") {
 		// Source: Windows, kernel32/tests/volume.c of Wine, which runs on Windows.
 		return nil, win32.ERROR_INVALID_NAME
 	}
-	name, device, err := ntName(root)
+	name, device, err := volume.NTName(root)
 	if err != nil {
 		return nil, err
 	}
 	if device {
 		return nil, win32.ERROR_INVALID_NAME // Source: inference, a device has no root directory
 	}
-	v, rest, ok := n.volumeForNT(name)
+	v, rest, ok := n.OfName(name)
 	if !ok || rest != "" && rest != `\` {
 		p, err := n.resolve(nil, name, lookupMode{})
 		if err == nil {
@@ -82,28 +67,28 @@ func (n *Node) VolumeInformation(root string) (info win32.VolumeInfo, err error)
 		if err != nil {
 			return err
 		}
-		if err := v.ready(); err != nil {
+		if err := v.Ready(); err != nil {
 			return err
 		}
 		switch {
-		case v.mounted(t):
-		case v.corrupt:
+		case v.Mounted(t):
+		case v.Corrupt:
 			return win32.ERROR_DISK_CORRUPT // Source: inference, by the text of the code in winerror.h
 		default:
 			// Source: Windows, rufus issue 2365, "Failed to refresh label: [0x000003ED]".
 			return win32.ERROR_UNRECOGNIZED_VOLUME
 		}
 		info = win32.VolumeInfo{
-			Label:        bootsector.Label(v, v.fs),
-			SerialNumber: uint32(v.fs.Serial),
+			Label:        bootsector.Label(v, v.FS),
+			SerialNumber: uint32(v.FS.Serial),
 			MaxComponent: 255,
 			Flags:        win32.FILE_CASE_PRESERVED_NAMES | win32.FILE_UNICODE_ON_DISK,
-			FileSystem:   string(v.fs.Kind),
+			FileSystem:   string(v.FS.Kind),
 		}
-		if v.fs.Kind == bootsector.NTFS || v.fs.Kind == bootsector.ReFS {
+		if v.FS.Kind == bootsector.NTFS || v.FS.Kind == bootsector.ReFS {
 			info.Flags |= win32.FILE_PERSISTENT_ACLS | win32.FILE_SUPPORTS_REPARSE_POINTS
 		}
-		if v.writable() != nil {
+		if v.Writable() != nil {
 			info.Flags |= win32.FILE_READ_ONLY_VOLUME
 		}
 		return nil
@@ -125,23 +110,23 @@ func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
 		if err != nil {
 			return err
 		}
-		if v.remote != "" {
+		if v.Remote != "" {
 			total = shareSize
-			free = total - min(total, allocated(v.tree.Root(), 4096))
+			free = total - min(total, volume.Allocated(v.Tree.Root(), 4096))
 			return nil
 		}
-		if err := v.ready(); err != nil {
+		if err := v.Ready(); err != nil {
 			return err
 		}
 		switch {
-		case v.mounted(t):
-		case v.corrupt:
+		case v.Mounted(t):
+		case v.Corrupt:
 			return win32.ERROR_DISK_CORRUPT // Source: inference, as for GetVolumeInformationW
 		default:
 			// Source: inference, as for GetVolumeInformationW.
 			return win32.ERROR_UNRECOGNIZED_VOLUME // docs/develop/contract/volumes.md#statistics
 		}
-		total, free = v.fs.Clusters*uint64(v.fs.BytesPerCluster), v.free()
+		total, free = v.FS.Clusters*uint64(v.FS.BytesPerCluster), v.Free()
 		return nil
 	})
 	return free, total, free, err

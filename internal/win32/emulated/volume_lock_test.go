@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -130,9 +131,9 @@ func TestVolumesOfWindowsAreNotLocked(t *testing.T) {
 	disk := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}
 	n := start(t, nodespec.Config{
 		Disks:    []nodespec.Disk{{Content: nodespec.ContentSystem}, disk},
-		Registry: map[string][]string{pageFiles: {`\??\e:\pagefile.sys`}},
+		Registry: map[string][]string{volume.PageFiles: {`\??\e:\pagefile.sys`}},
 	})
-	for _, vol := range []string{n.nameOf(n.systemVolume()), one(t, n, 1)} {
+	for _, vol := range []string{volume.NameOf(n.systemVolume()), one(t, n, 1)} {
 		h := openPath(t, n, devicePath(vol), readWrite)
 		failIoctl(t, n, h, win32.FSCTL_LOCK_VOLUME, nil, 0, win32.ERROR_ACCESS_DENIED)
 		failIoctl(t, n, h, win32.FSCTL_DISMOUNT_VOLUME, nil, 0, win32.ERROR_ACCESS_DENIED)

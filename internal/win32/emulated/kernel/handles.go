@@ -8,14 +8,14 @@ import (
 
 // openHandle is an entry of the handle table.
 type openHandle struct {
-	object object
+	object Object
 	path   string // the path that was opened
 }
 
-// object is the open object of a handle: a disk, a volume or a file. Its methods
+// Object is the open object of a handle: a disk, a volume or a file. Its methods
 // run inside the transaction of the call. What an object does not support fails
 // with Windows' error.
-type object interface {
+type Object interface {
 	Control(t *Tx, code uint32, in, out []byte) (int, error)
 	ReadAt(t *Tx, p []byte, off int64) (int, error)
 	WriteAt(t *Tx, p []byte, off int64) (int, error)
@@ -30,7 +30,7 @@ type user interface {
 }
 
 // InUse reports whether an open object, other than but, keeps a device in use.
-func (n *Kernel) InUse(d Device, but object) bool {
+func (n *Kernel) InUse(d Device, but Object) bool {
 	for _, h := range n.handles {
 		if u, ok := h.object.(user); ok && h.object != but && u.Uses(d) {
 			return true
@@ -57,7 +57,7 @@ func (n *Kernel) HandlePaths() []string {
 }
 
 // Insert opens a handle for o. path is for display ([Node.OpenHandles]).
-func (n *Kernel) Insert(o object, path string) win32.Handle {
+func (n *Kernel) Insert(o Object, path string) win32.Handle {
 	// Windows' handles are multiples of 4. Numbers are not reused, so that any use
 	// after close is noticed.
 	n.lastOpen += 4
@@ -66,7 +66,7 @@ func (n *Kernel) Insert(o object, path string) win32.Handle {
 }
 
 // Lookup returns the open object of h.
-func (n *Kernel) Lookup(h win32.Handle) (object, bool) {
+func (n *Kernel) Lookup(h win32.Handle) (Object, bool) {
 	e := n.handles[h]
 	if e == nil {
 		return nil, false

@@ -1,4 +1,4 @@
-package emulated
+package volume
 
 import (
 	"errors"
@@ -10,17 +10,17 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
-// span creates a volume from ranges of several disks.
-func (n *Node) span(t *kernel.Tx, c nodespec.SpannedVolume, index int) error {
-	r := volumeRecord{Partition: fmt.Sprintf("span-%d", index), Device: n.lastDevice() + 1}
+// Span creates a volume from ranges of several disks.
+func (n *Volumes) Span(t *kernel.Tx, c nodespec.SpannedVolume, index int) error {
+	r := Record{Partition: fmt.Sprintf("span-%d", index), Device: n.lastDevice() + 1}
 	guid, err := n.NewGUID()
 	if err != nil {
 		return err
 	}
 	r.GUID = guidText(guid)
-	v := &volume{n: n}
+	v := &Volume{n: n}
 	for i, e := range c.Extents {
-		d := n.ByNumber(e.Disk)
+		d := n.disks.ByNumber(e.Disk)
 		if d == nil {
 			return fmt.Errorf("extent %d: no disk %d", i, e.Disk)
 		}
@@ -34,33 +34,33 @@ func (n *Node) span(t *kernel.Tx, c nodespec.SpannedVolume, index int) error {
 			}
 		}
 		r.Extents = append(r.Extents, extentRecord{d.ID, from, length})
-		v.extents = append(v.extents, extent{d, from, length})
+		v.Ranges = append(v.Ranges, extent{d, from, length})
 	}
-	if v.extents[0].disk == v.extents[1].disk {
+	if v.Ranges[0].Disk == v.Ranges[1].Disk {
 		return errors.New("the first two extents are on one disk")
 	}
 	r.Disk = r.Extents[0].Disk
-	v.volumeRecord = r
+	v.Record = r
 	t.Put(volumeKey(guid), r)
 	t.OnCommit(func() {
 		n.known[r.identity()] = r
 		n.spanned = append(n.spanned, r)
-		n.volumes = append(n.volumes, v)
+		n.List = append(n.List, v)
 	})
 	return nil
 }
 
 // spannedExtents returns the extents of a volume on several disks. complete is
 // false unless all of its disks are attached and online.
-func (n *Node) spannedExtents(r volumeRecord, a disk.Arrangement, online bool) (extents []extent, complete bool) {
+func (n *Volumes) spannedExtents(r Record, a disk.Arrangement, online bool) (extents []extent, complete bool) {
 	for _, e := range r.Extents {
 		d := a.Disk
 		if e.Disk != a.State.ID {
-			i := slices.IndexFunc(n.Disks.List, func(d *disk.Disk) bool { return d.ID == e.Disk && !d.Offline() })
+			i := slices.IndexFunc(n.disks.List, func(d *disk.Disk) bool { return d.ID == e.Disk && !d.Offline() })
 			if i < 0 {
 				return nil, false
 			}
-			d = n.Disks.List[i]
+			d = n.disks.List[i]
 		} else if !online {
 			return nil, false
 		}

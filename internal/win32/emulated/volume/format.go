@@ -1,4 +1,4 @@
-package emulated
+package volume
 
 import (
 	"encoding/binary"
@@ -25,7 +25,7 @@ type formatting struct {
 }
 
 // formatKey is that of the record of a format through WMI, which exists while it runs.
-func formatKey(v *volume) string { return "format/" + v.guid().String() }
+func formatKey(v *Volume) string { return "format/" + v.guid().String() }
 
 // Format implements [win32.Volumes] for NTFS. During Config.FormatDuration the
 // volume is locked and has no file system: the old one is removed at the start,
@@ -53,7 +53,7 @@ func formatKey(v *volume) string { return "format/" + v.guid().String() }
 // Source: document, MSFT_Volume.Format.
 // Source of ERROR_NO_SUCH_DEVICE, ERROR_PROCESS_ABORTED: node, what the real functions report is
 // no Win32 number.
-func (n *Node) Format(vol string, o win32.FormatOptions) error {
+func (n *Volumes) Format(vol string, o win32.FormatOptions) error {
 	if n.Config.FormatDuration == 0 {
 		return n.Do(func(t *kernel.Tx) error {
 			v, err := n.formattable(vol, o)
@@ -64,7 +64,7 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 			return n.finishFormat(t, v, o)
 		})
 	}
-	var v *volume
+	var v *Volume
 	f := &formatting{Options: o}
 	err := n.Do(func(t *kernel.Tx) (err error) {
 		if v, err = n.formattable(vol, o); err != nil {
@@ -89,7 +89,7 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 		switch {
 		case f.ended:
 			return f.err
-		case v.gone:
+		case v.Gone:
 			return win32.ERROR_NO_SUCH_DEVICE
 		case v.formatting != f:
 			return win32.ERROR_PROCESS_ABORTED
@@ -100,9 +100,9 @@ func (n *Node) Format(vol string, o win32.FormatOptions) error {
 }
 
 // endFormat ends the format of v as it ends by itself.
-func (n *Node) endFormat(t *kernel.Tx, v *volume) {
+func (n *Volumes) endFormat(t *kernel.Tx, v *Volume) {
 	f := v.formatting
-	err := v.writable()
+	err := v.Writable()
 	if err == nil {
 		err = n.finishFormat(t, v, f.Options)
 	}
@@ -110,22 +110,22 @@ func (n *Node) endFormat(t *kernel.Tx, v *volume) {
 	t.OnCommit(func() { v.formatting, f.ended, f.err = nil, true, err })
 }
 
-// endFormats ends the formats through WMI whose time has come. The caller holds the node's lock.
-func (n *Node) endFormats() {
-	for _, v := range n.volumes {
+// EndDue ends the formats through WMI whose time has come. The caller holds the node's lock.
+func (n *Volumes) EndDue() {
+	for _, v := range n.List {
 		f := v.formatting
 		if f == nil || f.Options.Direct || n.Now().Before(f.Until) {
 			continue
 		}
 		if err := n.Transact(func(t *kernel.Tx) error { n.endFormat(t, v); return nil }); err != nil {
-			n.Log.Error("Failed to end a format", "volume", v.name(), "err", n.Cause(err))
+			n.Log.Error("Failed to end a format", "volume", v.Name(), "err", n.Cause(err))
 		}
 	}
 }
 
 // loadFormats loads the formats through WMI that ran when the last process ended.
-func (n *Node) loadFormats() error {
-	for _, v := range n.volumes {
+func (n *Volumes) loadFormats() error {
+	for _, v := range n.List {
 		key := formatKey(v)
 		if _, ok := n.Store.Get(key); !ok {
 			continue
@@ -140,16 +140,16 @@ func (n *Node) loadFormats() error {
 }
 
 // beginFormat writes what a format has written when it is cut off.
-func (n *Node) beginFormat(t *kernel.Tx, v *volume, o win32.FormatOptions) error {
+func (n *Volumes) beginFormat(t *kernel.Tx, v *Volume, o win32.FormatOptions) error {
 	if n.Windows.FormatOrder == behavior.FormatAtEnd {
 		return nil
 	}
-	e := v.extents[0]
-	serial, err := n.NewSerial()
+	e := v.Ranges[0]
+	serial, err := n.disks.NewSerial()
 	if err != nil {
 		return err
 	}
-	_, writes, err := n.PlanNTFS(e.disk, e.off, e.length, o, serial)
+	_, writes, err := n.disks.PlanNTFS(e.Disk, e.Off, e.Length, o, serial)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (n *Node) beginFormat(t *kernel.Tx, v *volume, o win32.FormatOptions) error
 		writes = writes[:1]
 	}
 	for _, w := range writes {
-		t.WriteImage(e.disk.ID, e.off+w.Offset, w.Data)
+		t.WriteImage(e.Disk.ID, e.Off+w.Offset, w.Data)
 	}
 	return nil
 }
@@ -181,8 +181,8 @@ func letters() []byte {
 }
 
 // finishFormat writes the requested file system.
-func (n *Node) finishFormat(t *kernel.Tx, v *volume, o win32.FormatOptions) error {
-	_, err := n.MakeNTFS(t, v.extents[0].disk, v.extents[0].off, v.length(), o)
+func (n *Volumes) finishFormat(t *kernel.Tx, v *Volume, o win32.FormatOptions) error {
+	_, err := n.disks.MakeNTFS(t, v.Ranges[0].Disk, v.Ranges[0].Off, v.Size(), o)
 	// The next use of the volume detects its new file system.
 	t.OnCommit(func() { v.forget() })
 	return err
@@ -190,26 +190,26 @@ func (n *Node) finishFormat(t *kernel.Tx, v *volume, o win32.FormatOptions) erro
 
 // wipe removes the file system of v: its first sector, and its last, which holds
 // NTFS's copy of it, and the first record of NTFS's master file table.
-func (n *Node) wipe(t *kernel.Tx, v *volume) {
+func (n *Volumes) wipe(t *kernel.Tx, v *Volume) {
 	n.forgetFiles(t, v)
-	e, sector := v.extents[0], uint64(v.sector())
-	t.ZeroImage(e.disk.ID, e.off, sector)
-	t.ZeroImage(e.disk.ID, e.off+e.length-sector, sector)
-	if v.mounted(t) && v.fs.Kind == bootsector.NTFS {
-		t.ZeroImage(e.disk.ID, e.off+v.fs.MFT, sector)
+	e, sector := v.Ranges[0], uint64(v.sector())
+	t.ZeroImage(e.Disk.ID, e.Off, sector)
+	t.ZeroImage(e.Disk.ID, e.Off+e.Length-sector, sector)
+	if v.Mounted(t) && v.FS.Kind == bootsector.NTFS {
+		t.ZeroImage(e.Disk.ID, e.Off+v.FS.MFT, sector)
 	}
 	t.OnCommit(func() { v.forget() })
 }
 
 // forgetFiles removes the files of every file system that has ever been in the
 // place of v, and the mount points among them.
-func (n *Node) forgetFiles(t *kernel.Tx, v *volume) {
-	place := fmt.Sprintf("%s-%x-", v.Disk, v.extents[0].off)
+func (n *Volumes) forgetFiles(t *kernel.Tx, v *Volume) {
+	place := fmt.Sprintf("%s-%x-", v.Disk, v.Ranges[0].Off)
 	t.DeletePrefix("file/" + place)
 	t.DeletePrefix("closing/" + place)
-	for fsid := range n.trees {
+	for fsid := range n.Trees {
 		if strings.HasPrefix(fsid, place) {
-			t.OnCommit(func() { delete(n.trees, fsid) })
+			t.OnCommit(func() { delete(n.Trees, fsid) })
 		}
 	}
 	for key, m := range n.mounts {
@@ -225,12 +225,12 @@ func (n *Node) forgetFiles(t *kernel.Tx, v *volume) {
 // Source of ERROR_INVALID_NAME, ERROR_FILE_NOT_FOUND, ERROR_NOT_SUPPORTED: node, what the real
 // functions report is no Win32 number.
 // Source of ERROR_ACCESS_DENIED: program, winutils-rs and Rufus have "cannot lock" of fmifs.dll.
-func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
-	guid, ok := parseVolumeName(vol)
+func (n *Volumes) formattable(vol string, o win32.FormatOptions) (*Volume, error) {
+	guid, ok := ParseVolumeName(vol)
 	if !ok {
 		return nil, win32.ERROR_INVALID_NAME
 	}
-	v := n.volumeByGUID(guid)
+	v := n.ByGUID(guid)
 	if v == nil {
 		return nil, win32.ERROR_FILE_NOT_FOUND
 	}
@@ -239,22 +239,22 @@ func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 			return nil, err
 		}
 	}
-	if v.offline && !o.Direct {
+	if v.OfflineNow && !o.Direct {
 		// MSFT_Volume.Format returns 5, invalid parameter (docs/develop/contract/volumes.md#format).
 		// Source: Windows, Format-Volume said 5 of an offline volume, as
 		// docs/develop/contract/volumes.md says.
 		return nil, win32.ERROR_INVALID_PARAMETER
 	}
-	if err := v.ready(); err != nil {
+	if err := v.Ready(); err != nil {
 		return nil, err
 	}
-	if len(v.extents) != 1 {
+	if len(v.Ranges) != 1 {
 		return nil, win32.ERROR_NOT_SUPPORTED
 	}
-	if _, _, err := n.PlanNTFS(v.extents[0].disk, v.extents[0].off, v.length(), o, 1); err != nil {
+	if _, _, err := n.disks.PlanNTFS(v.Ranges[0].Disk, v.Ranges[0].Off, v.Size(), o, 1); err != nil {
 		return nil, err
 	}
-	if err := v.writable(); err != nil {
+	if err := v.Writable(); err != nil {
 		return nil, err
 	}
 	if n.InUse(v, nil) {
@@ -264,22 +264,22 @@ func (n *Node) formattable(vol string, o win32.FormatOptions) (*volume, error) {
 }
 
 // listed returns an error if a format through WMI does not know the volume.
-func (n *Node) listed(v *volume) error {
+func (n *Volumes) listed(v *Volume) error {
 	known := !v.cached.IsZero() && !n.Now().Before(v.cached)
 	switch n.Windows.FormatKnows {
 	case behavior.FormatNever:
-		n.Chosen("formatKnows", "no volumes in WMI", v.name())
+		n.Chosen("formatKnows", "no volumes in WMI", v.Name())
 		return win32.ERROR_SERVICE_DISABLED // Source: Windows, AutomatedLab issue 1067, without smphost
 	case behavior.FormatAtOnce:
 		return nil
 	case behavior.FormatRefuses:
 		if !known {
-			n.Chosen("formatKnows", "invalid parameter for a new volume", v.name())
+			n.Chosen("formatKnows", "invalid parameter for a new volume", v.Name())
 			return win32.ERROR_INVALID_PARAMETER // Source: Windows, PowerShell issue 7771
 		}
 	default:
 		if !known {
-			n.Chosen("formatKnows", "no row for a new volume in WMI", v.name())
+			n.Chosen("formatKnows", "no row for a new volume in WMI", v.Name())
 			return win32.ERROR_NOT_READY // Source: code, StorageDsc waits for new volumes; see the option formatKnows
 		}
 	}
@@ -290,14 +290,26 @@ func (n *Node) listed(v *volume) error {
 // nodespec.Config.StorageCacheDelay.
 //
 // Source: document, MSFT_StorageSetting.UpdateHostStorageCache.
-func (n *Node) UpdateStorageCache() error {
+func (n *Volumes) UpdateStorageCache() error {
 	return n.Do(func(t *kernel.Tx) error {
 		at := n.Now().Add(time.Duration(n.Config.StorageCacheDelay))
-		for _, v := range n.volumes {
+		for _, v := range n.List {
 			if v.cached.IsZero() && v.visible() {
 				t.OnCommit(func() { v.cached = at })
 			}
 		}
 		return nil
 	})
+}
+
+// CutOff ends the formats of a process that ends: those without WMI, or all.
+func (n *Volumes) CutOff(t *kernel.Tx, all bool) {
+	if all {
+		t.DeletePrefix("format/")
+	}
+	for _, v := range n.List {
+		if f := v.formatting; f != nil && (all || f.Options.Direct) {
+			t.OnCommit(func() { v.formatting = nil })
+		}
+	}
 }

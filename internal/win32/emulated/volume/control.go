@@ -1,4 +1,4 @@
-package emulated
+package volume
 
 import (
 	"errors"
@@ -18,18 +18,18 @@ import (
 //
 // Source of ERROR_NOT_READY: document, winioctl.h and IOCTL_VOLUME_OFFLINE; Windows printed 21
 // (rufus issues 386, 2630).
-func (v *volume) answers(code uint32, direct bool) error {
+func (v *Volume) answers(code uint32, direct bool) error {
 	switch {
-	case !v.offline, code == win32.IOCTL_VOLUME_ONLINE, code == win32.IOCTL_VOLUME_OFFLINE, code == win32.IOCTL_VOLUME_IS_OFFLINE,
+	case !v.OfflineNow, code == win32.IOCTL_VOLUME_ONLINE, code == win32.IOCTL_VOLUME_OFFLINE, code == win32.IOCTL_VOLUME_IS_OFFLINE,
 		code == win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME: // without which the mount manager would not list it
 		return nil
 	case code == win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS && direct:
 		if v.n.Windows.OfflineVolumes == behavior.OfflineLocated {
 			return nil
 		}
-		v.n.Chosen("offlineVolumes", "refuse to say where an offline volume lies", v.name())
+		v.n.Chosen("offlineVolumes", "refuse to say where an offline volume lies", v.Name())
 	case v.Offline:
-		v.n.Chosen("automount", "refuse a request to a new volume, which is offline", v.name())
+		v.n.Chosen("automount", "refuse a request to a new volume, which is offline", v.Name())
 	}
 	return win32.ERROR_NOT_READY
 }
@@ -39,7 +39,7 @@ func (v *volume) answers(code uint32, direct bool) error {
 //
 // Source: document, the page of each control code.
 // Source of ERROR_INVALID_FUNCTION: inference, by the text of the code in ntstatus.h.
-func (v *volume) Control(t *kernel.Tx, h *kernel.DeviceHandle, code uint32, in, out []byte) (int, error) {
+func (v *Volume) Control(t *kernel.Tx, h *kernel.DeviceHandle, code uint32, in, out []byte) (int, error) {
 	if err := v.answers(code, !h.Reads && !h.Writes); err != nil {
 		return 0, err
 	}
@@ -53,10 +53,10 @@ func (v *volume) Control(t *kernel.Tx, h *kernel.DeviceHandle, code uint32, in, 
 	case win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS:
 		return v.diskExtents(out)
 	case win32.IOCTL_VOLUME_ONLINE:
-		record := v.volumeRecord
+		record := v.Record
 		record.Offline = false
 		v.setRecord(t, record)
-		t.OnCommit(func() { v.offline = false })
+		t.OnCommit(func() { v.OfflineNow = false })
 		return 0, nil
 	case win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME:
 		return v.deviceName(out)
@@ -64,10 +64,10 @@ func (v *volume) Control(t *kernel.Tx, h *kernel.DeviceHandle, code uint32, in, 
 		v.grow(t)
 		return 0, nil
 	case win32.IOCTL_VOLUME_OFFLINE:
-		v.offline = true
+		v.OfflineNow = true
 		return 0, nil
 	case win32.IOCTL_VOLUME_IS_OFFLINE:
-		if !v.offline {
+		if !v.OfflineNow {
 			// STATUS_UNSUCCESSFUL means that it is online (Microsoft:
 			// IOCTL_VOLUME_IS_OFFLINE).
 			return 0, win32.ERROR_GEN_FAILURE // Source: document, IOCTL_VOLUME_IS_OFFLINE, STATUS_UNSUCCESSFUL
@@ -76,23 +76,23 @@ func (v *volume) Control(t *kernel.Tx, h *kernel.DeviceHandle, code uint32, in, 
 	// Source: document, IOCTL_DISK_GET_LENGTH_INFO; code, hcsshim expandscratchsize.go asks the
 	// volume.
 	case win32.IOCTL_DISK_GET_LENGTH_INFO:
-		return kernel.Output(out, win32.EncodeLength(v.length()))
+		return kernel.Output(out, win32.EncodeLength(v.Size()))
 	case win32.FSCTL_GET_NTFS_VOLUME_DATA:
 		return v.ntfsData(t, out)
 	// Source: document, FSCTL_EXTEND_VOLUME; code, hcsshim expandscratchsize.go.
 	case win32.FSCTL_EXTEND_VOLUME:
 		return 0, v.extend(t, in)
 	}
-	if len(v.extents) != 1 {
+	if len(v.Ranges) != 1 {
 		// Source: code, hcsshim: a volume on several disks has no device number; the number of
 		// the error is inference.
 		return 0, win32.ERROR_INVALID_FUNCTION // such a volume has no disk (docs/develop/contract/volumes.md#finding-volumes)
 	}
-	d := v.extents[0].disk
+	d := v.Ranges[0].Disk
 	switch code {
 	case win32.IOCTL_STORAGE_GET_DEVICE_NUMBER:
 		return kernel.Output(out, win32.DeviceNumber{
-			DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number, PartitionNumber: v.partition.Number,
+			DeviceType: win32.FILE_DEVICE_DISK, DeviceNumber: d.Number, PartitionNumber: v.OnTable.Number,
 		}.Encode())
 	case win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.IOCTL_SCSI_GET_ADDRESS, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX,
 		win32.IOCTL_DISK_IS_WRITABLE, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX:
@@ -104,11 +104,11 @@ func (v *volume) Control(t *kernel.Tx, h *kernel.DeviceHandle, code uint32, in, 
 // diskExtents is IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS. If out has space for only
 // some of the extents, it returns them, the true number and ERROR_MORE_DATA
 // (Microsoft's page of the code).
-func (v *volume) diskExtents(out []byte) (int, error) {
+func (v *Volume) diskExtents(out []byte) (int, error) {
 	const one, each = 32, 24
 	var es []win32.Extent
-	for _, e := range v.extents {
-		es = append(es, win32.Extent{Disk: e.disk.Number, Offset: e.off, Length: e.length})
+	for _, e := range v.Ranges {
+		es = append(es, win32.Extent{Disk: e.Disk.Number, Offset: e.Off, Length: e.Length})
 	}
 	b := win32.EncodeExtents(es)
 	switch {
@@ -123,50 +123,50 @@ func (v *volume) diskExtents(out []byte) (int, error) {
 
 // ntfsData is FSCTL_GET_NTFS_VOLUME_DATA. Without NTFS it fails with
 // ERROR_INVALID_FUNCTION.
-func (v *volume) ntfsData(t *kernel.Tx, out []byte) (int, error) {
-	if err := v.ready(); err != nil {
+func (v *Volume) ntfsData(t *kernel.Tx, out []byte) (int, error) {
+	if err := v.Ready(); err != nil {
 		return 0, err
 	}
-	if !v.mounted(t) || v.fs.Kind != bootsector.NTFS {
+	if !v.Mounted(t) || v.FS.Kind != bootsector.NTFS {
 		// Source: document, FSCTL_GET_NTFS_VOLUME_DATA, only of NTFS; the number is inference.
 		return 0, win32.ERROR_INVALID_FUNCTION
 	}
 	return kernel.Output(out, win32.NTFSVolumeData{
-		Sectors: v.fs.Sectors, TotalClusters: v.fs.Clusters, FreeClusters: v.free() / uint64(v.fs.BytesPerCluster),
-		BytesPerSector: v.fs.BytesPerSector, BytesPerCluster: v.fs.BytesPerCluster,
+		Sectors: v.FS.Sectors, TotalClusters: v.FS.Clusters, FreeClusters: v.Free() / uint64(v.FS.BytesPerCluster),
+		BytesPerSector: v.FS.BytesPerSector, BytesPerCluster: v.FS.BytesPerCluster,
 	}.Encode())
 }
 
 // extend is FSCTL_EXTEND_VOLUME (docs/develop/contract/volumes.md#growth). The new number
 // of sectors must fit the partition and add at least one cluster. NTFS reserves a
 // sector, and so up to a cluster, for the copy of its boot sector.
-func (v *volume) extend(t *kernel.Tx, in []byte) error {
+func (v *Volume) extend(t *kernel.Tx, in []byte) error {
 	sectors, err := win32.DecodeSectors(in)
 	if err != nil {
 		return kernel.InputError(in, 8)
 	}
-	if err := v.ready(); err != nil {
+	if err := v.Ready(); err != nil {
 		return err
 	}
-	if err := v.writable(); err != nil {
+	if err := v.Writable(); err != nil {
 		return err
 	}
 	s := uint64(v.sector())
-	if sectors <= 0 || uint64(sectors) > v.length()/s {
+	if sectors <= 0 || uint64(sectors) > v.Size()/s {
 		// Source: document, FSCTL_EXTEND_VOLUME, "must have enough sectors"; the number is
 		// inference.
 		return win32.ERROR_INVALID_PARAMETER
 	}
-	if !v.mounted(t) {
+	if !v.Mounted(t) {
 		return nil // RAW accepts any size up to that of its partition
 	}
-	if v.fs.Kind != bootsector.NTFS {
+	if v.FS.Kind != bootsector.NTFS {
 		// Source: document, FSCTL_EXTEND_VOLUME, "supported on NTFS, RAW, and ReFS"; the number
 		// is inference.
 		return win32.ERROR_INVALID_FUNCTION // FAT cannot grow
 	}
-	target := uint64(sectors) * s / uint64(v.fs.BytesPerCluster)
-	if target <= v.fs.Clusters+1 || target > math.MaxUint32 {
+	target := uint64(sectors) * s / uint64(v.FS.BytesPerCluster)
+	if target <= v.FS.Clusters+1 || target > math.MaxUint32 {
 		// Source: document, FSCTL_EXTEND_VOLUME, "at least one cluster larger"; the number is
 		// inference.
 		return win32.ERROR_INVALID_PARAMETER
@@ -175,17 +175,17 @@ func (v *volume) extend(t *kernel.Tx, in []byte) error {
 	if _, err := v.ReadAt(boot, 0); err != nil {
 		return win32.ERROR_IO_DEVICE // Source: node, a disk image cannot be read
 	}
-	fs, writes := bootsector.GrowNTFS(boot, v.fs, uint64(sectors))
+	fs, writes := bootsector.GrowNTFS(boot, v.FS, uint64(sectors))
 	for _, w := range writes {
 		v.put(t, w.Offset, w.Data)
 	}
-	t.OnCommit(func() { v.fs = fs })
+	t.OnCommit(func() { v.FS = fs })
 	return nil
 }
 
 // Present implements device.
-func (v *volume) Present() error {
-	if v.gone {
+func (v *Volume) Present() error {
+	if v.Gone {
 		// Source: document, "Handling an IRP_MN_SURPRISE_REMOVAL Request", new requests fail;
 		// the number is inference.
 		return win32.ERROR_NO_SUCH_DEVICE // docs/develop/contract/calls.md#transient-errors
@@ -194,12 +194,12 @@ func (v *volume) Present() error {
 }
 
 // Opens implements device.
-func (v *volume) Opens(write bool, path string) error {
-	if v.formatting != nil || v.locked {
+func (v *Volume) Opens(write bool, path string) error {
+	if v.Exclusive() {
 		// Source: code, fastfat create.c, of a locked volume.
 		return win32.ERROR_ACCESS_DENIED // locked by a format or by its holder
 	}
-	if write && !v.offline && v.writable() != nil && v.n.Windows.WriteProtected == behavior.WriteProtectedRefused && v.mounted(&v.n.Tx) {
+	if write && !v.OfflineNow && v.Writable() != nil && v.n.Windows.WriteProtected == behavior.WriteProtectedRefused && v.Mounted(&v.n.Tx) {
 		v.n.Chosen("writeProtected", "refuse to open a volume for writing", path)
 		// Source: inference, of a mounted file system; see the option writeProtected.
 		return win32.ERROR_WRITE_PROTECT
@@ -208,36 +208,36 @@ func (v *volume) Opens(write bool, path string) error {
 }
 
 // Covers implements device.
-func (v *volume) Covers(d kernel.Device) bool {
-	return d == kernel.Device(v) || slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk.Covers(d) })
+func (v *Volume) Covers(d kernel.Device) bool {
+	return d == kernel.Device(v) || slices.ContainsFunc(v.Ranges, func(e extent) bool { return e.Disk.Covers(d) })
 }
 
 // Flush implements device. On a read-only volume it fails
 // (docs/develop/contract/volumes.md#flush).
-func (v *volume) Flush() error {
-	if err := v.ready(); err != nil {
+func (v *Volume) Flush() error {
+	if err := v.Ready(); err != nil {
 		return err
 	}
-	if err := v.writable(); err != nil {
+	if err := v.Writable(); err != nil {
 		return err
 	}
-	v.unflushed = nil
+	v.Flushed()
 	return nil
 }
 
 // Read reads whole sectors. At the end of the volume it returns fewer bytes.
-func (v *volume) Read(p []byte, off int64) (int, error) {
+func (v *Volume) Read(p []byte, off int64) (int, error) {
 	s := int64(v.sector())
 	if off < 0 || off%s != 0 || int64(len(p))%s != 0 {
 		// Source: document, CreateFileW, "Physical Disks and Volumes"; the number is inference.
 		return 0, win32.ERROR_INVALID_PARAMETER
 	}
-	if v.offline {
+	if v.OfflineNow {
 		// Source: document, IOCTL_VOLUME_OFFLINE, "read and write operations will fail"; Windows
 		// printed 21 (rufus issue 386).
 		return 0, win32.ERROR_NOT_READY
 	}
-	if uint64(off) >= v.length() {
+	if uint64(off) >= v.Size() {
 		return 0, win32.ERROR_HANDLE_EOF // Source: document, ReadFile, at the end of a file
 	}
 	size, err := v.ReadAt(p, off)
@@ -249,21 +249,21 @@ func (v *volume) Read(p []byte, off int64) (int, error) {
 
 // Write writes whole sectors of a volume without a file system. On a mounted
 // file system it fails, as for a disk; see disk.write.
-func (v *volume) Write(t *kernel.Tx, p []byte, off int64) (int, error) {
+func (v *Volume) Write(t *kernel.Tx, p []byte, off int64) (int, error) {
 	s := int64(v.sector())
-	if off < 0 || off%s != 0 || int64(len(p))%s != 0 || uint64(off) > v.length() || uint64(len(p)) > v.length()-uint64(off) {
+	if off < 0 || off%s != 0 || int64(len(p))%s != 0 || uint64(off) > v.Size() || uint64(len(p)) > v.Size()-uint64(off) {
 		// Source: document, CreateFileW, "Physical Disks and Volumes"; the number is inference.
 		return 0, win32.ERROR_INVALID_PARAMETER
 	}
-	if v.offline {
+	if v.OfflineNow {
 		// Source: document, IOCTL_VOLUME_OFFLINE, "read and write operations will fail"; Windows
 		// printed 21 (rufus issue 386).
 		return 0, win32.ERROR_NOT_READY
 	}
-	if err := v.writable(); err != nil {
+	if err := v.Writable(); err != nil {
 		return 0, err
 	}
-	if v.mounted(t) {
+	if v.Mounted(t) {
 		// Source: document, WriteFile, "a write on a volume handle"; the number is inference.
 		return 0, win32.ERROR_ACCESS_DENIED
 	}

@@ -1,7 +1,6 @@
-package emulated
+package volume
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,10 +14,10 @@ import (
 // Arrange updates the volumes after a change of a disk: volumes of new partitions
 // arrive; those of removed partitions and of an offline disk are removed. The
 // table becomes the disk's on commit.
-func (n *Node) Arrange(t *kernel.Tx, a disk.Arrangement) error {
+func (n *Volumes) Arrange(t *kernel.Tx, a disk.Arrangement) error {
 	online := a.State.State == disk.Attached && !a.State.Offline()
-	keep, seen := map[*volume]bool{}, map[string]bool{}
-	var coming []*volume
+	keep, seen := map[*Volume]bool{}, map[string]bool{}
+	var coming []*Volume
 	fresh, letters := uint32(0), map[byte]bool{}
 	for _, p := range a.Table.Partitions {
 		part := disk.PartitionKey(a.Table, p)
@@ -27,7 +26,7 @@ func (n *Node) Arrange(t *kernel.Tx, a disk.Arrangement) error {
 		}
 		seen[part] = true // a second partition with the same id is ignored
 		extents := []extent{{a.Disk, p.Offset, p.Length}}
-		identity := volumeRecord{Disk: a.State.ID, Partition: part}.identity()
+		identity := Record{Disk: a.State.ID, Partition: part}.identity()
 		if v := n.presentVolume(identity); v != nil {
 			keep[v] = true
 			v.follow(t, extents, p)
@@ -52,9 +51,9 @@ func (n *Node) Arrange(t *kernel.Tx, a disk.Arrangement) error {
 		}
 		if online {
 			if record.Length != 0 {
-				extents[0].length = min(record.Length, p.Length)
+				extents[0].Length = min(record.Length, p.Length)
 			}
-			coming = append(coming, &volume{volumeRecord: record, n: n, extents: extents, partition: p, offline: record.Offline})
+			coming = append(coming, &Volume{Record: record, n: n, Ranges: extents, OnTable: p, OfflineNow: record.Offline})
 		}
 	}
 	// A volume on several disks exists if all of its disks do.
@@ -67,18 +66,18 @@ func (n *Node) Arrange(t *kernel.Tx, a disk.Arrangement) error {
 		if v != nil && complete {
 			keep[v] = true
 		} else if v == nil && complete {
-			coming = append(coming, &volume{volumeRecord: record, n: n, extents: extents})
+			coming = append(coming, &Volume{Record: record, n: n, Ranges: extents})
 		}
 	}
-	leaves := func(v *volume) bool {
-		return !keep[v] && slices.ContainsFunc(v.extents, func(e extent) bool { return e.disk == a.Disk })
+	leaves := func(v *Volume) bool {
+		return !keep[v] && slices.ContainsFunc(v.Ranges, func(e extent) bool { return e.Disk == a.Disk })
 	}
-	for _, v := range n.volumes {
+	for _, v := range n.List {
 		if leaves(v) && v.formatting != nil {
 			t.Delete(formatKey(v))
 		}
-		if v.fsid != "" && leaves(v) {
-			t.DeletePrefix(closingPrefix(v.fsid)) // its open files will not be closed
+		if v.FSID != "" && leaves(v) {
+			t.DeletePrefix(closingPrefix(v.FSID)) // its open files will not be closed
 			if a.State.State == disk.Attached && a.State.Offline() {
 				n.loseCache(t, v)
 			}
@@ -86,21 +85,21 @@ func (n *Node) Arrange(t *kernel.Tx, a disk.Arrangement) error {
 	}
 	t.OnCommit(func() {
 		a.Disk.Table = a.Table
-		n.volumes = slices.DeleteFunc(n.volumes, func(v *volume) bool {
-			v.gone = leaves(v)
-			if v.gone && v.tree != nil {
-				v.tree.Dismount() // closes its open files
+		n.List = slices.DeleteFunc(n.List, func(v *Volume) bool {
+			v.Gone = leaves(v)
+			if v.Gone && v.Tree != nil {
+				v.Tree.Dismount() // closes its open files
 			}
-			return v.gone
+			return v.Gone
 		})
 		for _, v := range coming {
 			delay := time.Duration(n.Config.VolumeArrivalDelay)
 			if n.Windows.NewVolumes == nodespec.NewVolumesLate {
-				n.Chosen("newVolumes", "a volume appears later", v.name())
+				n.Chosen("newVolumes", "a volume appears later", v.Name())
 				delay = max(delay, kernel.ArrivalDelay)
 			}
 			v.arrives = n.Now().Add(delay)
-			n.volumes = append(n.volumes, v)
+			n.List = append(n.List, v)
 			n.ChangesIn(delay)
 		}
 	})
@@ -109,41 +108,41 @@ func (n *Node) Arrange(t *kernel.Tx, a disk.Arrangement) error {
 
 // follow gives a volume the new extents of its partition. Growth is seen only after
 // IOCTL_VOLUME_UPDATE_PROPERTIES, as its document says.
-func (v *volume) follow(t *kernel.Tx, extents []extent, p win32.Partition) {
-	record := v.volumeRecord
+func (v *Volume) follow(t *kernel.Tx, extents []extent, p win32.Partition) {
+	record := v.Record
 	record.Length = 0
-	if was := v.extents[0]; extents[0].off == was.off && was.length < extents[0].length {
-		record.Length, extents[0].length = was.length, was.length
+	if was := v.Ranges[0]; extents[0].Off == was.Off && was.Length < extents[0].Length {
+		record.Length, extents[0].Length = was.Length, was.Length
 	}
 	v.setRecord(t, record)
-	t.OnCommit(func() { v.extents, v.partition = extents, p })
+	t.OnCommit(func() { v.Ranges, v.OnTable = extents, p })
 }
 
 // grow tells the volume the length of its partition.
-func (v *volume) grow(t *kernel.Tx) {
+func (v *Volume) grow(t *kernel.Tx) {
 	if v.Length == 0 {
 		return
 	}
-	record := v.volumeRecord
+	record := v.Record
 	record.Length = 0
 	v.setRecord(t, record)
-	t.OnCommit(func() { v.extents[0].length = v.partition.Length })
+	t.OnCommit(func() { v.Ranges[0].Length = v.OnTable.Length })
 }
 
 // setRecord stores a changed record of the volume.
-func (v *volume) setRecord(t *kernel.Tx, record volumeRecord) {
+func (v *Volume) setRecord(t *kernel.Tx, record Record) {
 	if record.Offline == v.Offline && record.Length == v.Length {
 		return
 	}
 	t.Put(volumeKey(v.guid()), record)
 	t.OnCommit(func() {
-		v.volumeRecord = record
+		v.Record = record
 		v.n.known[record.identity()] = record
 	})
 }
 
-func (n *Node) presentVolume(identity string) *volume {
-	for _, v := range n.volumes {
+func (n *Volumes) presentVolume(identity string) *Volume {
+	for _, v := range n.List {
 		if v.identity() == identity {
 			return v
 		}
@@ -153,19 +152,19 @@ func (n *Node) presentVolume(identity string) *volume {
 
 // newVolume creates the mount manager's record of a new volume. more is how many
 // others the transaction has created.
-func (n *Node) newVolume(t *kernel.Tx, disk, part string, more uint32, offline bool) (volumeRecord, error) {
+func (n *Volumes) newVolume(t *kernel.Tx, disk, part string, more uint32, offline bool) (Record, error) {
 	guid, err := n.NewGUID()
 	if err != nil {
 		n.Log.Error("Failed to generate a volume GUID", "err", err)
-		return volumeRecord{}, win32.ERROR_GEN_FAILURE // Source: node, it cannot get random numbers
+		return Record{}, win32.ERROR_GEN_FAILURE // Source: node, it cannot get random numbers
 	}
-	r := volumeRecord{GUID: guidText(guid), Disk: disk, Partition: part, Device: n.lastDevice() + more + 1, Offline: offline}
+	r := Record{GUID: guidText(guid), Disk: disk, Partition: part, Device: n.lastDevice() + more + 1, Offline: offline}
 	t.Put(volumeKey(guid), r)
 	t.OnCommit(func() { n.known[r.identity()] = r })
 	return r, nil
 }
 
-func (n *Node) lastDevice() uint32 {
+func (n *Volumes) lastDevice() uint32 {
 	last := uint32(0)
 	for _, r := range n.known {
 		last = max(last, r.Device)
@@ -173,34 +172,19 @@ func (n *Node) lastDevice() uint32 {
 	return last
 }
 
-// loadVolumes reads the mount manager's records.
-func (n *Node) loadVolumes() error {
-	for _, k := range n.Store.Keys("volume/") {
-		var r volumeRecord
-		if err := n.Store.Read(k, &r); err != nil {
-			return fmt.Errorf("%s: %w", k, err)
-		}
-		n.known[r.identity()] = r
-		if len(r.Extents) > 0 {
-			n.spanned = append(n.spanned, r)
-		}
-	}
-	return nil
-}
-
 // Arriving reports whether a volume of the disk has not arrived yet. It does not wait
 // for longer delays, which are the caller's choice.
-func (n *Node) Arriving(d *disk.Disk) bool {
-	return n.Config.VolumeArrivalDelay == 0 && slices.ContainsFunc(n.volumes, func(v *volume) bool {
+func (n *Volumes) Arriving(d *disk.Disk) bool {
+	return n.Config.VolumeArrivalDelay == 0 && slices.ContainsFunc(n.List, func(v *Volume) bool {
 		return !v.visible() && v.Covers(d)
 	})
 }
 
 // Mounted reports whether a range of a disk belongs to a volume with a file system.
-func (n *Node) Mounted(t *kernel.Tx, d *disk.Disk, from, to uint64) bool {
-	for _, v := range n.volumes {
-		for _, e := range v.extents {
-			if e.disk == d && from < e.off+e.length && e.off < to && !v.locked && v.mounted(t) {
+func (n *Volumes) Mounted(t *kernel.Tx, d *disk.Disk, from, to uint64) bool {
+	for _, v := range n.List {
+		for _, e := range v.Ranges {
+			if e.Disk == d && from < e.Off+e.Length && e.Off < to && !v.locked && v.Mounted(t) {
 				return true
 			}
 		}
@@ -209,7 +193,7 @@ func (n *Node) Mounted(t *kernel.Tx, d *disk.Disk, from, to uint64) bool {
 }
 
 // Forget forgets the volumes of a disk, with their files.
-func (n *Node) Forget(t *kernel.Tx, disk string) {
+func (n *Volumes) Forget(t *kernel.Tx, disk string) {
 	for identity, r := range n.known {
 		if r.Disk == disk {
 			t.Delete(volumeKey(win32.GUID(r.GUID)))
@@ -217,13 +201,13 @@ func (n *Node) Forget(t *kernel.Tx, disk string) {
 			n.forgetLetters(t, win32.GUID(r.GUID))
 		}
 	}
-	for fsid := range n.trees {
+	for fsid := range n.Trees {
 		if strings.HasPrefix(fsid, disk+"-") {
 			t.DeletePrefix(filePrefix(fsid))
-			t.OnCommit(func() { delete(n.trees, fsid) })
+			t.OnCommit(func() { delete(n.Trees, fsid) })
 		}
 	}
 	t.OnCommit(func() {
-		n.spanned = slices.DeleteFunc(n.spanned, func(r volumeRecord) bool { return r.Disk == disk })
+		n.spanned = slices.DeleteFunc(n.spanned, func(r Record) bool { return r.Disk == disk })
 	})
 }

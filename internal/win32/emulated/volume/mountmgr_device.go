@@ -1,4 +1,4 @@
-package emulated
+package volume
 
 import (
 	"strings"
@@ -8,7 +8,10 @@ import (
 )
 
 // mountManager is the object of a handle of the mount manager's device.
-type mountManager struct{ n *Node }
+type mountManager struct{ n *Volumes }
+
+// MountManager returns the object of a handle of the mount manager's device.
+func (n *Volumes) MountManager() kernel.Object { return mountManager{n} }
 
 // Control answers the one question to the mount manager for which there is no function.
 func (m mountManager) Control(_ *kernel.Tx, code uint32, in, out []byte) (int, error) {
@@ -43,20 +46,20 @@ func (m mountManager) queryPoints(in, out []byte) (int, error) {
 }
 
 // mountPoints returns the names of volumes that a query asks for.
-func (n *Node) mountPoints(query win32.MountPoint) []win32.MountPoint {
+func (n *Volumes) mountPoints(query win32.MountPoint) []win32.MountPoint {
 	var found []win32.MountPoint
-	for _, v := range n.volumes {
-		if !v.visible() || query.Device != "" && !strings.EqualFold(query.Device, v.ntDevice()) {
+	for _, v := range n.List {
+		if !v.visible() || query.Device != "" && !strings.EqualFold(query.Device, v.NTDevice()) {
 			continue
 		}
-		links := []string{`\??\` + strings.TrimSuffix(strings.TrimPrefix(v.name(), `\\?\`), `\`)}
+		links := []string{`\??\` + strings.TrimSuffix(strings.TrimPrefix(v.Name(), `\\?\`), `\`)}
 		for letter := byte('A'); letter <= 'Z'; letter++ {
-			if guid, used := n.letters[letter]; used && guid == v.guid() {
+			if guid, used := n.Letters[letter]; used && guid == v.guid() {
 				links = append(links, `\DosDevices\`+string(letter)+":")
 			}
 		}
 		for _, link := range links {
-			p := win32.MountPoint{Link: link, ID: v.identity(), Device: v.ntDevice()}
+			p := win32.MountPoint{Link: link, ID: v.identity(), Device: v.NTDevice()}
 			if (query.Link == "" || strings.EqualFold(query.Link, link)) && (query.ID == "" || query.ID == p.ID) {
 				found = append(found, p)
 			}
@@ -74,8 +77,8 @@ func (mountManager) Flush(*kernel.Tx) error {
 }
 
 // deviceName is IOCTL_MOUNTDEV_QUERY_DEVICE_NAME.
-func (v *volume) deviceName(out []byte) (int, error) {
-	b := win32.EncodeDeviceName(v.ntDevice())
+func (v *Volume) deviceName(out []byte) (int, error) {
+	b := win32.EncodeDeviceName(v.NTDevice())
 	switch {
 	case len(out) < win32.SizeofDeviceName:
 		return 0, win32.ERROR_INVALID_PARAMETER // Source: document, IOCTL_MOUNTDEV_QUERY_DEVICE_NAME, STATUS_INVALID_PARAMETER

@@ -1,4 +1,4 @@
-package emulated
+package volume
 
 import (
 	"strconv"
@@ -9,11 +9,11 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 )
 
-// maxPath is the number of UTF-16 units that fit into a UNICODE_STRING, whose
+// MaxPath is the number of UTF-16 units that fit into a UNICODE_STRING, whose
 // length is 16 bits and counts bytes (ntdef.h).
-const maxPath = 32767
+const MaxPath = 32767
 
-// ntName returns the NT name that Windows' Win32 layer makes of a path, like
+// NTName returns the NT name that Windows' Win32 layer makes of a path, like
 // RtlDosPathNameToNtPathName (Microsoft: "Naming Files, Paths, and Namespaces";
 // "File path formats on Windows systems"):
 //
@@ -30,7 +30,7 @@ const maxPath = 32767
 // Windows resolves a relative path in the current directory of the process. The
 // emulated node has none, so it returns ERROR_BAD_PATHNAME, an error that cannot
 // be mistaken for a missing file.
-func ntName(path string) (name string, device bool, err error) {
+func NTName(path string) (name string, device bool, err error) {
 	if path == "" {
 		return "", false, win32.ERROR_PATH_NOT_FOUND // Source: inference, as of GetFileAttributesW
 	}
@@ -38,7 +38,7 @@ func ntName(path string) (name string, device bool, err error) {
 		// Source: node, it would end the string in C; the native side refuses it, too.
 		return "", false, win32.ERROR_INVALID_NAME
 	}
-	if units(path) > maxPath {
+	if Units(path) > MaxPath {
 		return "", false, win32.ERROR_FILENAME_EXCED_RANGE // Source: inference, by the text of the code in winerror.h
 	}
 	if rest, ok := strings.CutPrefix(path, `\\?\`); ok {
@@ -94,8 +94,8 @@ func dots(rest string) string {
 	return ""
 }
 
-// units counts the UTF-16 units of s.
-func units(s string) int { return len(utf16.Encode([]rune(s))) }
+// Units counts the UTF-16 units of s.
+func Units(s string) int { return len(utf16.Encode([]rune(s))) }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
@@ -123,39 +123,39 @@ func isDeviceName(name string) bool {
 	return false
 }
 
-// volumeForNT finds the volume of an NT name. rest is the remainder of the name:
+// OfName finds the volume of an NT name. rest is the remainder of the name:
 // "" for the volume's device, `\` for its root directory, `\a\b` for a path on
 // it. vol.tree is up to date; it is nil if vol has no file system or is being
 // formatted.
 //
 // Names are `\??\C:…`, `\??\Volume{…}…`, `\??\GLOBALROOT\Device\HarddiskVolume3…`
 // and `\Device\HarddiskVolume3…`.
-func (n *Node) volumeForNT(name string) (vol *volume, rest string, ok bool) {
+func (n *Volumes) OfName(name string) (vol *Volume, rest string, ok bool) {
 	device := name
-	if short, ok := cutPrefixFold(name, `\??\`); ok {
+	if short, ok := CutPrefixFold(name, `\??\`); ok {
 		first, rest := short, ""
 		if i := strings.IndexByte(short, '\\'); i >= 0 {
 			first, rest = short[:i], short[i:]
 		}
 		if len(first) == 2 && first[1] == ':' && isLetter(first[0]) {
-			if guid, ok := n.letters[first[0]&^0x20]; ok {
-				return n.found(n.volumeByGUID(guid), rest)
+			if guid, ok := n.Letters[first[0]&^0x20]; ok {
+				return n.found(n.ByGUID(guid), rest)
 			}
 			return nil, "", false
 		}
-		if text, ok := cutPrefixFold(first, "Volume"); ok && strings.HasPrefix(text, "{") {
+		if text, ok := CutPrefixFold(first, "Volume"); ok && strings.HasPrefix(text, "{") {
 			guid, err := win32.ParseGUID(text)
 			if err != nil {
 				return nil, "", false
 			}
-			return n.found(n.volumeByGUID(guid), rest)
+			return n.found(n.ByGUID(guid), rest)
 		}
 		if !strings.EqualFold(first, "GLOBALROOT") {
 			return nil, "", false
 		}
 		device = rest
 	}
-	device, ok = cutPrefixFold(device, `\Device\`)
+	device, ok = CutPrefixFold(device, `\Device\`)
 	if !ok {
 		return nil, "", false
 	}
@@ -163,15 +163,15 @@ func (n *Node) volumeForNT(name string) (vol *volume, rest string, ok bool) {
 	if i := strings.IndexByte(device, '\\'); i >= 0 {
 		first, rest = device[:i], device[i:]
 	}
-	for _, v := range n.volumes {
-		if v.visible() && strings.EqualFold(v.ntDevice(), `\Device\`+first) {
+	for _, v := range n.List {
+		if v.visible() && strings.EqualFold(v.NTDevice(), `\Device\`+first) {
 			return n.found(v, rest)
 		}
 	}
 	return nil, "", false
 }
 
-func (n *Node) found(v *volume, rest string) (*volume, string, bool) {
+func (n *Volumes) found(v *Volume, rest string) (*Volume, string, bool) {
 	if v == nil {
 		return nil, "", false
 	}
@@ -182,9 +182,9 @@ func (n *Node) found(v *volume, rest string) (*volume, string, bool) {
 	return v, rest, true
 }
 
-// volumeByGUID returns a volume that has arrived, or nil.
-func (n *Node) volumeByGUID(guid win32.GUID) *volume {
-	for _, v := range n.volumes {
+// ByGUID returns a volume that has arrived, or nil.
+func (n *Volumes) ByGUID(guid win32.GUID) *Volume {
+	for _, v := range n.List {
 		if v.guid() == guid && v.visible() {
 			return v
 		}
@@ -194,45 +194,45 @@ func (n *Node) volumeByGUID(guid win32.GUID) *volume {
 
 // volumeByPlace returns the volume of `\\?\Harddisk<disk>Partition<partition>`, or nil.
 // place is what follows "Harddisk".
-func (n *Node) volumeByPlace(place string) *volume {
+func (n *Volumes) volumeByPlace(place string) *Volume {
 	disk, partition, ok := cutFold(place, "Partition")
 	if !ok {
 		return nil
 	}
-	for _, v := range n.volumes {
-		if len(v.extents) == 1 && v.visible() && disk == strconv.FormatUint(uint64(v.extents[0].disk.Number), 10) &&
-			partition == strconv.FormatUint(uint64(v.partition.Number), 10) {
+	for _, v := range n.List {
+		if len(v.Ranges) == 1 && v.visible() && disk == strconv.FormatUint(uint64(v.Ranges[0].Disk.Number), 10) &&
+			partition == strconv.FormatUint(uint64(v.OnTable.Number), 10) {
 			return v
 		}
 	}
 	return nil
 }
 
-// deviceForNT returns the disk or volume of an NT name, or nil if it is the name of
+// DeviceOf returns the disk or volume of an NT name, or nil if it is the name of
 // something else.
-func (n *Node) deviceForNT(name string) kernel.Device {
-	short, ok := cutPrefixFold(name, `\??\`)
+func (n *Volumes) DeviceOf(name string) kernel.Device {
+	short, ok := CutPrefixFold(name, `\??\`)
 	if !ok {
 		return nil
 	}
-	if digits, ok := cutPrefixFold(short, "PhysicalDrive"); ok {
+	if digits, ok := CutPrefixFold(short, "PhysicalDrive"); ok {
 		number, err := strconv.ParseUint(digits, 10, 32)
 		if err != nil || digits != strconv.FormatUint(number, 10) {
 			return nil
 		}
-		if d := n.ByNumber(uint32(number)); d != nil {
+		if d := n.disks.ByNumber(uint32(number)); d != nil {
 			return d
 		}
 		return nil
 	}
-	if rest, ok := cutPrefixFold(short, "Harddisk"); ok {
+	if rest, ok := CutPrefixFold(short, "Harddisk"); ok {
 		if v := n.volumeByPlace(rest); v != nil {
 			return v
 		}
 		return nil
 	}
 	if strings.HasSuffix(strings.ToLower(short), win32.GUID_DEVINTERFACE_DISK.String()) {
-		for _, d := range n.Disks.List {
+		for _, d := range n.disks.List {
 			if strings.EqualFold(d.InterfacePath()[4:], short) {
 				return d
 			}
@@ -240,14 +240,14 @@ func (n *Node) deviceForNT(name string) kernel.Device {
 		return nil
 	}
 	if strings.HasSuffix(strings.ToLower(short), win32.GUID_DEVINTERFACE_VOLUME.String()) {
-		for _, v := range n.volumes {
+		for _, v := range n.List {
 			if v.visible() && strings.EqualFold(v.interfacePath()[4:], short) {
 				return v
 			}
 		}
 		return nil
 	}
-	if v, rest, ok := n.volumeForNT(name); ok && rest == "" {
+	if v, rest, ok := n.OfName(name); ok && rest == "" {
 		return v
 	}
 	return nil
@@ -261,7 +261,7 @@ func cutFold(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-func cutPrefixFold(s, prefix string) (rest string, ok bool) {
+func CutPrefixFold(s, prefix string) (rest string, ok bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
 		return s, false
 	}

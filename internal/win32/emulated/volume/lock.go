@@ -1,4 +1,4 @@
-package emulated
+package volume
 
 import (
 	"encoding/json"
@@ -13,8 +13,8 @@ import (
 // lock is FSCTL_LOCK_VOLUME. It fails with ERROR_ACCESS_DENIED while a file of the volume
 // or another handle with access to its data is open, and flushes the volume (Microsoft:
 // FSCTL_LOCK_VOLUME; code: WSL disk.cpp).
-func (v *volume) lock(h *kernel.DeviceHandle) error {
-	if v.offline {
+func (v *Volume) lock(h *kernel.DeviceHandle) error {
+	if v.OfflineNow {
 		// Source: document, winioctl.h and IOCTL_VOLUME_OFFLINE.
 		return win32.ERROR_NOT_READY
 	}
@@ -24,7 +24,7 @@ func (v *volume) lock(h *kernel.DeviceHandle) error {
 	if v.n.InUse(v, h) {
 		return win32.ERROR_ACCESS_DENIED // Source: code, WSL disk.cpp: 5 while the volume is in use
 	}
-	if v.locked || v.formatting != nil {
+	if v.Exclusive() {
 		return win32.ERROR_ACCESS_DENIED // Source: document, FSCTL_LOCK_VOLUME; the number is inference
 	}
 	v.locked, v.unflushed = true, nil
@@ -35,8 +35,8 @@ func (v *volume) lock(h *kernel.DeviceHandle) error {
 // dismount is FSCTL_DISMOUNT_VOLUME, which works even while files are open: their handles
 // can only be closed. The next use mounts the file system again (Microsoft:
 // FSCTL_DISMOUNT_VOLUME). The cache is not flushed; that is inference.
-func (v *volume) dismount(t *kernel.Tx) error {
-	if v.offline {
+func (v *Volume) dismount(t *kernel.Tx) error {
+	if v.OfflineNow {
 		// Source: document, winioctl.h and IOCTL_VOLUME_OFFLINE.
 		return win32.ERROR_NOT_READY
 	}
@@ -44,13 +44,13 @@ func (v *volume) dismount(t *kernel.Tx) error {
 		// Source: inference, by FSCTL_LOCK_VOLUME, which fails for such a volume.
 		return win32.ERROR_ACCESS_DENIED
 	}
-	if v.fsid == "" {
+	if v.FSID == "" {
 		return nil
 	}
-	t.DeletePrefix(closingPrefix(v.fsid)) // its open files will not be closed
+	t.DeletePrefix(closingPrefix(v.FSID)) // its open files will not be closed
 	t.OnCommit(func() {
-		v.tree.Dismount()
-		v.dismounts++
+		v.Tree.Dismount()
+		v.Dismounts++
 	})
 	return nil
 }
@@ -58,8 +58,8 @@ func (v *volume) dismount(t *kernel.Tx) error {
 // cache notes that the record of a file changes and has not been flushed. The root
 // directory of a new file system is not cached, nor are the files of a share and of
 // Windows' own disk, which stays online.
-func (v *volume) cache(t *kernel.Tx, key string) {
-	if v == nil || len(v.extents) == 0 || v.extents[0].disk.System || strings.HasSuffix(key, "/"+strconv.Itoa(int(filetree.RootID))) {
+func (v *Volume) cache(t *kernel.Tx, key string) {
+	if v == nil || len(v.Ranges) == 0 || v.Ranges[0].Disk.System || strings.HasSuffix(key, "/"+strconv.Itoa(int(filetree.RootID))) {
 		return
 	}
 	if _, noted := v.unflushed[key]; noted {
@@ -78,12 +78,12 @@ func (v *volume) cache(t *kernel.Tx, key string) {
 
 // loseCache makes the files of v what they were at the last flush. A disk that goes
 // offline takes what is in the cache with it (docs/develop/contract/disks.md#online-offline-read-only).
-func (n *Node) loseCache(t *kernel.Tx, v *volume) {
+func (n *Volumes) loseCache(t *kernel.Tx, v *Volume) {
 	if len(v.unflushed) == 0 {
 		return
 	}
-	n.Log.Warn("Lost what was written since the last flush", "volume", v.name(), "files", len(v.unflushed))
-	prefix := filePrefix(v.fsid)
+	n.Log.Warn("Lost what was written since the last flush", "volume", v.Name(), "files", len(v.unflushed))
+	prefix := filePrefix(v.FSID)
 	records := map[string][]byte{}
 	for _, k := range n.Store.Keys(prefix) {
 		records[k], _ = n.Store.Get(k)
@@ -106,5 +106,5 @@ func (n *Node) loseCache(t *kernel.Tx, v *volume) {
 		t.Err = err
 		return
 	}
-	t.OnCommit(func() { n.trees[v.fsid] = tree })
+	t.OnCommit(func() { n.Trees[v.FSID] = tree })
 }
