@@ -217,6 +217,13 @@ func TestShare(t *testing.T) {
 		if left := state(t, n).SMBMappings; len(left) > 0 {
 			t.Errorf("left on the node: %v", left)
 		}
+		must(t, m.SMBMount("//files/data", staging, "cifs", []string{"ann"}, []string{"ann-1"}))
+		must(t, n.SetSMBServerDown("files", true))
+		if not, err := m.IsLikelyNotMountPoint(staging); not || err != nil {
+			t.Errorf("IsLikelyNotMountPoint while the server is down: %t, %v", not, err)
+		}
+		must(t, n.SetSMBServerDown("files", false))
+		must(t, m.Unmount(staging))
 		for what, remove := range map[string]func(string) error{"Unmount": m.Unmount, "Rmdir": m.Rmdir} {
 			must(t, m.MountSensitive(`\\files\data`, staging, "cifs", []string{"ann"}, []string{"ann-1"}))
 			must(t, remove(staging))

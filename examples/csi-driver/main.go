@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 		return 1
 	}
 	defer disconnect()
-	node, err := mounter.New(n, mounter.Options{Local: mounter.Local{FreeSpace: driver.FreeSpace}})
+	node, err := mounter.New(n, mounter.Options{Arrival: driver.Arrival, Local: mounter.Local{FreeSpace: driver.FreeSpace}})
 	if err != nil {
 		klog.ErrorS(err, "Could not use the node")
 		return 1

@@ -197,8 +197,8 @@ func (d Disk) String() string {
 // pollEvery is the time between two looks at what arrives.
 const pollEvery = 250 * time.Millisecond
 
-// FindDisk returns the disk with an identity. It waits until ctx ends for a disk that was just
-// attached, and then fails with hosterr.ErrUnavailable. Two disks that fit are an error: the
+// FindDisk returns the disk with an identity. It waits for a disk that was just attached until ctx or
+// Options.Arrival ends, and then fails with hosterr.ErrUnavailable. Two disks that fit are an error: the
 // wrong one would be formatted. The disk with the kubelet's directory is never found by its
 // place.
 //
@@ -257,8 +257,9 @@ func (m *Mounter) prepare(ctx context.Context, id Identity) (relying context.Con
 
 // await looks until one disk is found.
 func (m *Mounter) await(ctx context.Context, rescan bool, look func(context.Context) ([]Disk, int, error)) (Disk, error) {
-	clock := m.options.Clock
-	last := clock.Now().Add(-m.options.RescanEvery) // of a rescan
+	clock, limit := m.options.Clock, m.options.Arrival
+	start := clock.Now()
+	last := start.Add(-m.options.RescanEvery) // of a rescan
 	var missing error
 	for {
 		found, seen, err := []Disk(nil), 0, error(nil)
@@ -287,6 +288,9 @@ func (m *Mounter) await(ctx context.Context, rescan bool, look func(context.Cont
 			return Disk{}, hosterr.Text(hosterr.ErrFailedPrecondition, "%d disks fit, want one: %v", len(found), found)
 		}
 		missing = hosterr.TextWithHint(hosterr.ErrUnavailable, "check that the storage system has attached the disk to this node", "none of %d disks fits", seen)
+		if limit > 0 && clock.Now().Sub(start) >= limit {
+			return Disk{}, missing
+		}
 		if rescan = clock.Now().Sub(last) >= m.options.RescanEvery; rescan {
 			continue
 		}

@@ -26,8 +26,8 @@ func (t Target) portal() *iscsi.TargetPortal {
 	return &iscsi.TargetPortal{TargetAddress: t.Address, TargetPort: t.Port}
 }
 
-// Login logs in to a target and returns its disk. It starts the service MSiSCSI, and waits until
-// ctx ends for the disk.
+// Login logs in to a target and returns its disk. It starts the service MSiSCSI, and waits for the
+// disk as [Mounter.FindDisk] does. Windows itself takes up to 10 s for the disks of a new session.
 func (m *Mounter) Login(ctx context.Context, t Target) (Disk, error) {
 	d, err := m.login(ctx, t)
 	return d, hosterr.Wrap("log in to target", hosterr.Quote(t.IQN), err)

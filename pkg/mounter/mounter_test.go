@@ -160,6 +160,13 @@ func TestFindDiskWaits(t *testing.T) {
 	if n := x.countOf("Rescan"); n < 3 || n > 4 { // at 0, 5 and 10 s, and at 15 s if the disk needs one
 		t.Errorf("%d rescans in %d looks, want one every 5 s", n, clock.sleeps)
 	}
+	m = x.mounter(x.conn, mounter.Options{Clock: clock, Arrival: 7 * time.Second})
+	began := clock.Now()
+	_, err = m.FindDisk(t.Context(), mounter.EBS("vol-1"))
+	refused(t, "no disk arrives", err, hosterr.ErrUnavailable, "none of")
+	if waited := clock.Now().Sub(began); waited != 7*time.Second {
+		t.Errorf("FindDisk waits %s for a disk, want Arrival", waited)
+	}
 }
 
 // The number of a disk is that of another one when it is used.
@@ -525,6 +532,8 @@ func TestExpand(t *testing.T) {
 		}
 		_, err = x.m.Expand(x.soon(), kubelet, 0)
 		refused(t, w.name+": no volume", err, mounter.ErrNotMounted, "no volume is mounted there")
+		_, _, _, err = x.m.Stats(x.soon(), "no/path")
+		refused(t, w.name+": no path", err, mounter.ErrNotMounted, "not an absolute Windows path")
 		_, err = x.m.Expand(x.soon(), staging, -1)
 		refused(t, w.name+": a negative size", err, hosterr.ErrInvalid, "want a size")
 	}
@@ -567,6 +576,55 @@ func TestMappingGoesWithItsLastLink(t *testing.T) {
 			if kept := strings.Contains(x.log.String(), "Keeping an SMB mapping"); kept != w.existing {
 				t.Errorf("%s: log %q", w.name, x.log.String())
 			}
+		}
+	}
+}
+
+// While the server of a share is down, what is at a path is known, and what only the server knows
+// is an error of a kind, also if Windows waits for it.
+func TestServerIsDown(t *testing.T) {
+	share := mounter.Share{Remote: `\\files\data\vol`, User: "ann", Password: "ann-1"}
+	for _, w := range ways() {
+		x := newWorld(t, w)
+		waiting := make(chan struct{})
+		defer close(waiting)
+		measures := make(chan struct{}, 1)
+		x.m = x.mounter(x.open(), mounter.Options{Local: mounter.Local{Dirs: x.dirs, Readlink: x.readlink, FreeSpace: func(string) (int64, int64, error) {
+			measures <- struct{}{}
+			<-waiting
+			return 0, 0, errors.New("the network path was not found")
+		}}})
+		if err := x.m.StageShare(x.soon(), share, staging); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.m.Publish(x.soon(), staging, target); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.node.SetSMBServerDown("files", true); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := x.m.State(x.soon(), staging); err != nil || s != mounter.Linked {
+			t.Errorf("%s: the staging path is %s: %v", w.name, s, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			select {
+			case <-measures: // the driver itself waits for the server
+			case <-ctx.Done():
+			}
+			cancel()
+		}()
+		if total, _, _, err := x.m.Stats(ctx, staging); err == nil || hosterr.KindOf(err) == nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: the share has %d bytes: %v", w.name, total, err)
+		}
+		cancel()
+		for _, err := range []error{x.m.Unpublish(x.soon(), target), x.m.UnstageShare(x.soon(), staging, share.Remote)} {
+			if err != nil && hosterr.KindOf(err) == nil {
+				t.Errorf("%s: %v", w.name, err)
+			}
+		}
+		if s, err := x.m.State(x.soon(), staging); err != nil || s != mounter.Absent {
+			t.Errorf("%s: after unstage the path is %s: %v", w.name, s, err)
 		}
 	}
 }

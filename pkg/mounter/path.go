@@ -3,11 +3,13 @@ package mounter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/winpath"
 )
@@ -29,8 +31,8 @@ func (s State) String() string {
 	return map[State]string{Absent: "absent", Plain: "plain", Linked: "linked"}[s]
 }
 
-// ErrNotMounted is the error of methods that need a volume at a path. It has the kind
-// hosterr.ErrNotFound.
+// ErrNotMounted is the error of methods that need a volume at a path, also of a path that Windows
+// cannot have. It has the kind hosterr.ErrNotFound.
 var ErrNotMounted error = notMounted{}
 
 type notMounted struct{}
@@ -38,8 +40,8 @@ type notMounted struct{}
 func (notMounted) Error() string        { return "no volume is mounted there" }
 func (notMounted) Is(target error) bool { return target == hosterr.ErrNotFound }
 
-// State returns what is at a path. The existing proxy opens the target of a link, and waits for a
-// server that is down.
+// State returns what is at a path. It asks no server of a share where the API has volume/v3alpha1.
+// Older ones open the target of a link; if that fails, what the driver itself can read counts.
 func (m *Mounter) State(ctx context.Context, path string) (State, error) {
 	s, err := m.state(ctx, path)
 	return s, hosterr.Wrap("look at", hosterr.Quote(path), err)
@@ -50,11 +52,27 @@ func (m *Mounter) state(ctx context.Context, path string) (State, error) {
 	if err != nil || !there {
 		return Absent, err
 	}
+	if v, ok := m.node.Volume.(volume.Service); ok {
+		out, err := v.GetPathKind(ctx, &volume.GetPathKindRequest{Path: path})
+		switch {
+		case err == nil && out.Kind == volume.PATH_KIND_ABSENT:
+			return Absent, nil // removed since
+		case err == nil && (out.Kind == volume.PATH_KIND_VOLUME || out.Kind == volume.PATH_KIND_LINK):
+			return Linked, nil
+		case err == nil || !errors.Is(err, hosterr.ErrUnimplemented):
+			return Plain, err
+		}
+	}
 	link, err := m.node.Files.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: path})
 	switch {
 	case errors.Is(err, hosterr.ErrNotFound):
 		return Absent, nil // removed since
 	case err != nil:
+		if target, unread := m.options.Local.Readlink(path); unread == nil {
+			if _, none := smb.ParseRemotePath(target); none == nil {
+				return Linked, nil // its server does not respond
+			}
+		}
 		return Plain, err
 	case link.IsSymlink:
 		return Linked, nil
@@ -101,9 +119,18 @@ func (m *Mounter) volumeAt(ctx context.Context, path string) (string, error) {
 	return "", nil
 }
 
+// place returns the clean path of a volume.
+func place(path string) (string, error) {
+	at, err := clean(path)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrNotMounted, err)
+	}
+	return at, err
+}
+
 // mustBeAt returns the clean path, and the volume there.
 func (m *Mounter) mustBeAt(ctx context.Context, path string) (at, volumeID string, err error) {
-	if at, err = clean(path); err == nil {
+	if at, err = place(path); err == nil {
 		if volumeID, err = m.volumeAt(ctx, at); err == nil && volumeID == "" {
 			err = ErrNotMounted
 		}
@@ -170,7 +197,7 @@ func (m *Mounter) stats(ctx context.Context, path string) (total, used int64, er
 	if err := m.needs("filesystem"); err != nil {
 		return 0, 0, err
 	}
-	path, err = clean(path)
+	path, err = place(path)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -205,8 +232,27 @@ func (m *Mounter) stats(ctx context.Context, path string) (total, used int64, er
 	if m.options.Local.FreeSpace == nil {
 		return 0, 0, hosterr.TextWithHint(hosterr.ErrUnimplemented, "upgrade the CSI Proxy of this node, or set Options.Local.FreeSpace", "no version of the API before volume/v3alpha1 measures a share")
 	}
-	total, available, err := m.options.Local.FreeSpace(path)
-	return total, total - available, err
+	return m.freeSpace(ctx, path)
+}
+
+// freeSpace is Local.FreeSpace, which waits for a server that is down, until ctx ends.
+func (m *Mounter) freeSpace(ctx context.Context, path string) (total, used int64, err error) {
+	type space struct {
+		total, available int64
+		err              error
+	}
+	measured := make(chan space, 1)
+	go func() {
+		var s space
+		s.total, s.available, s.err = m.options.Local.FreeSpace(path)
+		measured <- s
+	}()
+	select {
+	case s := <-measured:
+		return s.total, s.total - s.available, s.err
+	case <-ctx.Done():
+		return 0, 0, hosterr.Wrap("measure the share", "", ctx.Err())
+	}
 }
 
 func (m *Mounter) statsOf(ctx context.Context, volumeID string) (*volume.GetVolumeStatsResponse, error) {

@@ -46,6 +46,10 @@ const Name = "csi-driver.example.com"
 // DefaultTimeout is the time limit of calls if Config.Timeout is 0.
 const DefaultTimeout = 2 * time.Minute
 
+// Arrival is how long a call waits for a disk. Then it fails, and the kubelet calls again. Windows
+// has 10 s for the disks of a new iSCSI session.
+const Arrival = 20 * time.Second
+
 // Config configures a driver.
 type Config struct {
 	Name    string // by which Kubernetes knows the driver; empty means [Name]

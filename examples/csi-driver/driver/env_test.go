@@ -249,8 +249,9 @@ func (e *env) dial(ctx context.Context, _ string) (net.Conn, error) {
 func (e *env) host() (node *mounter.Mounter, disconnect func() error, err error) {
 	open := func(n mounter.Node, close func() error) (*mounter.Mounter, func() error, error) {
 		m, err := mounter.New(n, mounter.Options{
-			Local: mounter.Local{FreeSpace: func(string) (total, free int64, err error) { return 1 << 40, 1 << 39, nil }},
-			Log:   slog.New(slog.DiscardHandler),
+			Arrival: driver.Arrival,
+			Local:   mounter.Local{FreeSpace: func(string) (total, free int64, err error) { return 1 << 40, 1 << 39, nil }},
+			Log:     slog.New(slog.DiscardHandler),
 		})
 		return m, close, err
 	}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
 )
 
 // statusOf turns an error into a gRPC status. In process and through pipes the host's
@@ -19,7 +20,7 @@ func statusOf(err error) error {
 	return status.Error(codeOf(err), err.Error())
 }
 
-// codeOf returns the code of an error. hosterr.ErrNotFound is a failure of the node:
+// codeOf returns the code of an error. Another hosterr.ErrNotFound is a failure of the node:
 // NotFound would say that the volume does not exist.
 func codeOf(err error) codes.Code {
 	for _, c := range []struct {
@@ -29,6 +30,7 @@ func codeOf(err error) codes.Code {
 		{context.Canceled, codes.Canceled},
 		{context.DeadlineExceeded, codes.DeadlineExceeded},
 		{errNoVolume, codes.NotFound},
+		{mounter.ErrNotMounted, codes.NotFound},
 		{hosterr.ErrInvalid, codes.InvalidArgument},
 		{hosterr.ErrAlreadyExists, codes.AlreadyExists},
 		{hosterr.ErrPermissionDenied, codes.PermissionDenied},

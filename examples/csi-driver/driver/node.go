@@ -2,14 +2,10 @@ package driver
 
 import (
 	"context"
-	"errors"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
 )
 
 // NodeGetInfo implements [csi.NodeServer].
@@ -66,9 +62,6 @@ func (d *Driver) NodeUnstageVolume(ctx context.Context, in *csi.NodeUnstageVolum
 // A link cannot be read-only. For a read-only volume the kubelet asks the container
 // runtime for a read-only mount.
 func (d *Driver) NodePublishVolume(ctx context.Context, in *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
-	if in.GetVolumeCapability() == nil {
-		return nil, status.Error(codes.InvalidArgument, "volume_capability is missing in the request")
-	}
 	v, unlock, err := d.begin(in.GetVolumeId(), "target_path", in.GetTargetPath(), "staging_target_path", in.GetStagingTargetPath())
 	if err != nil {
 		return nil, err
@@ -107,7 +100,7 @@ func (d *Driver) NodeGetVolumeStats(ctx context.Context, in *csi.NodeGetVolumeSt
 	}
 	total, used, available, err := d.config.Node.Stats(ctx, in.GetVolumePath())
 	if err != nil {
-		return nil, notAt(in, err)
+		return nil, err
 	}
 	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{
 		Unit: csi.VolumeUsage_BYTES, Total: total, Available: available, Used: used,
@@ -133,7 +126,7 @@ func (d *Driver) NodeExpandVolume(ctx context.Context, in *csi.NodeExpandVolumeR
 		size, err = d.config.Node.Expand(ctx, in.GetVolumePath(), size)
 	}
 	if err != nil {
-		return nil, notAt(in, err)
+		return nil, err
 	}
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, nil
 }
@@ -161,15 +154,4 @@ func capable(v volume, c *csi.VolumeCapability) error {
 		return status.Error(codes.FailedPrecondition, reason)
 	}
 	return nil
-}
-
-// notAt returns NotFound instead of an error that says that there is no volume at a path.
-func notAt(in interface {
-	GetVolumeId() string
-	GetVolumePath() string
-}, err error) error {
-	if errors.Is(err, mounter.ErrNotMounted) || errors.Is(err, hosterr.ErrInvalid) {
-		return status.Errorf(codes.NotFound, "volume %q is not at %q", in.GetVolumeId(), in.GetVolumePath())
-	}
-	return err
 }

@@ -3,9 +3,9 @@ package driver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -54,16 +54,12 @@ func ISCSIID(address string, port uint32, iqn string, lun uint8) string {
 // parseVolume returns the volume of an ID. It fails with errNoVolume.
 func parseVolume(id string) (volume, error) {
 	part := strings.Split(id, separator)
-	for _, p := range part {
-		if p == "" {
-			part = nil
-		}
-	}
 	switch {
+	case slices.Contains(part, ""):
 	case len(part) == 2 && part[0] == KindDisk:
 		return diskVolume{name: part[1]}, nil
 	case len(part) == 4 && part[0] == KindSMB && !strings.ContainsAny(part[1]+part[2], `\/`):
-		return smbVolume{share: `\\` + part[1] + `\` + part[2], directory: part[3]}, nil
+		return smbVolume{remote: `\\` + strings.Join(part[1:], `\`)}, nil
 	case len(part) == 5 && part[0] == KindISCSI:
 		port, errPort := strconv.ParseUint(part[2], 10, 16)
 		lun, errLUN := strconv.ParseUint(part[4], 10, 8)
@@ -107,10 +103,6 @@ const (
 	Adapter      = "adapter"      // as in disk.DiskLocation
 )
 
-// arrival is how long a call waits for a disk. If that is too short, the kubelet calls
-// again.
-const arrival = 5 * time.Second
-
 // diskVolume is a volume on an attached disk.
 type diskVolume struct{ name string }
 
@@ -121,9 +113,7 @@ func (diskVolume) stage(ctx context.Context, node *mounter.Mounter, in *csi.Node
 	if err != nil {
 		return err
 	}
-	arriving, cancel := context.WithTimeout(ctx, arrival)
-	defer cancel()
-	disk, err := node.FindDisk(arriving, id)
+	disk, err := node.FindDisk(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -158,19 +148,17 @@ const (
 )
 
 // smbVolume is a volume in a directory of a share.
-type smbVolume struct{ share, directory string }
+type smbVolume struct{ remote string }
 
 func (smbVolume) shared() bool { return true }
 
-func (v smbVolume) remotePath() string { return v.share + `\` + v.directory }
-
 func (v smbVolume) stage(ctx context.Context, node *mounter.Mounter, in *csi.NodeStageVolumeRequest) error {
-	share := mounter.Share{Remote: v.remotePath(), User: in.GetSecrets()[Username], Password: mounter.Secret(in.GetSecrets()[Password])}
+	share := mounter.Share{Remote: v.remote, User: in.GetSecrets()[Username], Password: mounter.Secret(in.GetSecrets()[Password])}
 	return node.StageShare(ctx, share, in.GetStagingTargetPath())
 }
 
 func (v smbVolume) unstage(ctx context.Context, node *mounter.Mounter, path string) error {
-	return node.UnstageShare(ctx, path, v.remotePath())
+	return node.UnstageShare(ctx, path, v.remote)
 }
 
 // Keys of the node stage secrets of an iSCSI volume. Without them the login has no
@@ -188,9 +176,7 @@ func (iscsiVolume) shared() bool { return false }
 
 func (v iscsiVolume) stage(ctx context.Context, node *mounter.Mounter, in *csi.NodeStageVolumeRequest) error {
 	v.target.User, v.target.Secret = in.GetSecrets()[CHAPUser], mounter.Secret(in.GetSecrets()[CHAPSecret])
-	arriving, cancel := context.WithTimeout(ctx, 4*arrival) // Windows has 10 s for the disks of a new session
-	defer cancel()
-	disk, err := node.Login(arriving, v.target)
+	disk, err := node.Login(ctx, v.target)
 	if err != nil {
 		return err
 	}
