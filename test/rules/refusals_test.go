@@ -56,7 +56,7 @@ var guards = []struct{ function, code, protects string }{
 }
 
 // roomTypes are the node and its rooms, whose methods are those of win32.API.
-var roomTypes = map[string]bool{"Node": true, "Kernel": true, "Services": true, "Disks": true, "Initiator": true, "Volumes": true}
+var roomTypes = map[string]bool{"Node": true, "Kernel": true, "Services": true, "Disks": true, "Initiator": true, "Volumes": true, "Network": true, "Namespace": true}
 
 // A refusal is a place that returns the number of an error, with its source.
 type refusal struct{ function, code, kind, text string }

@@ -20,6 +20,8 @@ var rooms = map[string][]string{
 	"services":   {"kernel"},
 	"disk":       {"kernel", "behavior", "bootsector", "journal", "ptable"},
 	"volume":     {"kernel", "disk", "behavior", "bootsector", "filetree", "ptable"},
+	"smb":        {"kernel", "volume", "behavior"},
+	"files":      {"kernel", "volume", "smb", "behavior", "bootsector", "filetree"},
 	"iscsi":      {"kernel", "services", "disk", "behavior"},
 }
 

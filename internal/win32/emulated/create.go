@@ -45,10 +45,10 @@ func (n *Node) create() error {
 		}
 	}
 	n.Settle()
-	if err := n.makeDirectories(); err != nil {
+	if err := n.MakeDirectories(); err != nil {
 		return err
 	}
-	if err := n.makeSMB(); err != nil {
+	if err := n.Network.Make(); err != nil {
 		return err
 	}
 	if err := errors.Join(n.Services.Make(), n.Initiator.Make()); err != nil {

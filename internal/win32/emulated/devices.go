@@ -34,7 +34,7 @@ func (n *Node) CreateFile(path string, access, share, disposition, flags uint32)
 		d := n.DeviceOf(name)
 		if d == nil {
 			if _, rest, ok := n.OfName(name); ok && rest != "" {
-				h, err = n.createFileOnVolume(t, name, path, access, share, disposition, flags)
+				h, err = n.OpenPath(t, name, path, access, share, disposition, flags)
 				return err
 			}
 			// STATUS_OBJECT_NAME_NOT_FOUND for the device itself,

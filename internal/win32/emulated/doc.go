@@ -15,12 +15,8 @@
 //
 //   - Disks with partition tables (package disk).
 //   - Volumes and the mount manager (package volume).
-//   - The file namespace of recognized volumes as metadata (package filetree):
-//     names, kinds, sizes, attributes, reparse points, share modes, pending
-//     deletions. Files have no contents.
-//   - SMB servers with shares, accounts and passwords, which can go down and come
-//     back; global mappings with their statuses; the files of a share, while a
-//     mapping lets the node reach it (smb.go).
+//   - The files of volumes and shares, without contents (package files).
+//   - SMB servers, and global mappings of their shares (package smb).
 //   - Services (package services); the serial number in the SMBIOS tables.
 //   - An iSCSI initiator and its targets (package iscsi).
 //   - Handles with access rights and share modes (package kernel), and what happens to
@@ -28,9 +24,8 @@
 //
 // # What it does not model
 //
-// Timing other than configured delays; access control (the caller is LocalSystem); quotas,
-// streams, hard links; DFS, links on shares, mappings that are not global, the limit on
-// mappings; and what the packages of the rooms say.
+// Timing other than configured delays; access control (the caller is LocalSystem); and what
+// the packages of the rooms say.
 //
 // # State
 //

@@ -2,6 +2,7 @@ package emulated
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -302,3 +303,22 @@ func attach(t testing.TB, n *Node, d nodespec.Disk) uint32 {
 	}
 	return number
 }
+
+// Numbers of ntifs.h, winnt.h and fileapi.h that only this node and its tests use.
+const (
+	basicAttributes          = 32 // FILE_BASIC_INFORMATION.FileAttributes
+	sizeofBasic              = 40
+	renameRoot               = 8  // FILE_RENAME_INFORMATION.RootDirectory
+	renameNameLength         = 16 // .FileNameLength
+	renameName               = 20 // .FileName
+	sizeofRename             = 24
+	fileSequentialOnly       = 0x00000004
+	fileSynchronousIOAlert   = 0x00000010
+	maximumAllowed           = 0x02000000
+	fileFlagOpenReparsePoint = 0x00200000
+	fileFlagOverlapped       = 0x40000000
+	fileFlagDeleteOnClose    = 0x04000000
+	openAlways               = 4 // OPEN_ALWAYS
+)
+
+var le = binary.LittleEndian

@@ -13,7 +13,7 @@ func (n *Node) load(pending []journal.ImageWrite) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(n.Volumes.Load(), n.Services.Load(), n.Initiator.Load(), n.loadSMB()); err != nil {
+	if err := errors.Join(n.Volumes.Load(), n.Services.Load(), n.Initiator.Load(), n.Network.Load()); err != nil {
 		return err
 	}
 	if err := n.Disks.Load(attached, pending); err != nil {

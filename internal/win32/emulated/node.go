@@ -8,9 +8,11 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/disk"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/files"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/iscsi"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/services"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -28,8 +30,8 @@ type Node struct {
 	*disk.Disks
 	*iscsi.Initiator
 	*volume.Volumes
-
-	smb smbState
+	*smb.Network
+	*files.Namespace
 }
 
 // Open loads the node whose state is in cfg.StateDir. If the directory is empty, it
@@ -45,13 +47,13 @@ func Open(cfg nodespec.Config, m Machine) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("emulated node: %w", err)
 	}
-	n := &Node{
-		smb: newSMBState(),
-	}
+	n := &Node{}
 	n.Kernel = kernel.New(cfg, windows, m, n.applyDue)
 	n.Services = services.New(n.Kernel)
 	n.Disks = disk.New(n.Kernel)
 	n.Volumes = volume.New(n.Kernel, n.Disks)
+	n.Network = smb.New(n.Kernel, n.Volumes)
+	n.Namespace = files.New(n.Kernel, n.Volumes, n.Network)
 	n.Initiator = iscsi.New(n.Kernel, n.Disks, n.Services)
 	if err := n.open(cfg.StateDir); err != nil {
 		return nil, errors.Join(fmt.Errorf("emulated node: %w", err), n.Close())
@@ -121,7 +123,7 @@ func validate(c nodespec.Config) error {
 	if c.VolumeArrivalDelay < 0 || c.StorageCacheDelay < 0 || c.FormatDuration < 0 || c.SMBTimeout < 0 {
 		return errors.New("the configuration has a negative delay")
 	}
-	if err := checkSMB(c.SMBServers); err != nil {
+	if err := smb.Validate(c.SMBServers); err != nil {
 		return err
 	}
 	for _, s := range c.Services {

@@ -44,7 +44,7 @@ func (n *Node) reboot() error {
 	err := n.Transact(func(t *kernel.Tx) error {
 		n.GrowAll(t)
 		n.Services.Boot(t)
-		n.bootSMB(t)
+		n.Network.Boot(t)
 		return nil
 	})
 	if err != nil {

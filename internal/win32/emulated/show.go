@@ -21,6 +21,6 @@ func (n *Node) Show() (nodespec.State, error) {
 	s.Volumes, s.Mounts, err = n.Volumes.Show()
 	s.Services = n.Services.Show()
 	s.ISCSITargets, s.ISCSIPortals = n.Initiator.Show()
-	s.SMBServers, s.SMBMappings = n.showSMB()
+	s.SMBServers, s.SMBMappings = n.Network.Show()
 	return s, err
 }

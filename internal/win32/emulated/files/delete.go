@@ -1,4 +1,4 @@
-package emulated
+package files
 
 import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"

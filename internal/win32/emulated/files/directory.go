@@ -1,4 +1,4 @@
-package emulated
+package files
 
 import (
 	"strings"
@@ -21,7 +21,7 @@ const minDirectoryBuffer = 72
 // QueryDirectory implements [win32.Files].
 //
 // Source: document, NtQueryDirectoryFile; specification, [MS-FSA] 2.1.5.6.3.3.
-func (n *Node) QueryDirectory(h win32.Handle, restart bool, buf []byte) (size int, err error) {
+func (n *Namespace) QueryDirectory(h win32.Handle, restart bool, buf []byte) (size int, err error) {
 	err = n.Do(func(*kernel.Tx) error {
 		f, err := n.file(h)
 		if err != nil {

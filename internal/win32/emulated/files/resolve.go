@@ -1,4 +1,4 @@
-package emulated
+package files
 
 import (
 	"strings"
@@ -33,7 +33,7 @@ type lookupMode struct {
 // resolve finds the place of name: relative to the directory from, or, if from is
 // nil, as an absolute NT name. Errors are NTSTATUS, with their source next to
 // them. [MS-FSA] 2.1.5.1 refers to phases 1 and 6 of that section.
-func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
+func (n *Namespace) resolve(from *file, name string, m lookupMode) (place, error) {
 	if volume.Units(name) > volume.MaxPath {
 		return place{}, win32.STATUS_NAME_TOO_LONG // Source: inference, RtlInitUnicodeStringEx
 	}
@@ -74,7 +74,7 @@ func (n *Node) resolve(from *file, name string, m lookupMode) (place, error) {
 
 // device resolves the device at the front of an absolute NT name. It returns the
 // root directory of the volume and the rest of the name, relative to it.
-func (n *Node) device(name string, m lookupMode) (at place, rest string, err error) {
+func (n *Namespace) device(name string, m lookupMode) (at place, rest string, err error) {
 	if !strings.HasPrefix(name, `\`) {
 		// Source: inference, neither absolute nor relative to a handle (ntstatus.h).
 		return place{}, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD
@@ -85,13 +85,13 @@ func (n *Node) device(name string, m lookupMode) (at place, rest string, err err
 			// Source: inference, a link of the object manager, as a drive letter is.
 			return place{}, "", win32.STATUS_REPARSE_POINT_ENCOUNTERED
 		}
-		v, rest, err := n.openShare(remote)
+		v, rest, err := n.shares.OpenShare(remote)
 		if err != nil {
 			return place{}, "", err
 		}
 		return place{vol: v, tree: v.Tree, entry: v.Tree.Root()}, rest, nil
 	}
-	vol, rest, ok := n.OfName(name)
+	vol, rest, ok := n.volumes.OfName(name)
 	if !ok {
 		// ntstatus.h: PATH if a component on the way is missing, NAME if it is
 		// the last one. The directories of devices exist.

@@ -1,4 +1,4 @@
-package emulated
+package files
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ var directories = []string{
 	`\var\lib\kubelet\plugins`, `\var\lib\kubelet\pods`,
 }
 
-// makeDirectories creates the node's directories on C:, if it has a C:.
-func (n *Node) makeDirectories() error {
+// MakeDirectories creates the node's directories on C:, if it has a C:.
+func (n *Namespace) MakeDirectories() error {
 	for _, dir := range append(slices.Clone(directories), n.Config.Directories...) {
 		path := dir
 		if strings.HasPrefix(path, `\`) {
@@ -27,9 +27,9 @@ func (n *Node) makeDirectories() error {
 			return fmt.Errorf("directory %q: want an absolute path such as C:\\var\\lib", dir)
 		}
 		err = n.Transact(func(t *kernel.Tx) error {
-			vol, rest, ok := n.OfName(name)
+			vol, rest, ok := n.volumes.OfName(name)
 			if !ok || vol.Tree == nil {
-				if _, wanted := n.Letters['C']; !wanted && len(n.Config.Directories) == 0 {
+				if _, wanted := n.volumes.Letters['C']; !wanted && len(n.Config.Directories) == 0 {
 					return nil // a node without C: has no directories of its own
 				}
 				return fmt.Errorf("directory %q: the node has no such file system", dir)

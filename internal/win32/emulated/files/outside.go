@@ -1,4 +1,4 @@
-package emulated
+package files
 
 import (
 	"strings"
@@ -13,13 +13,13 @@ import (
 // those under Wine, which see directories of Linux.
 
 // place finds a path, without following a link at its end.
-func (n *Node) place(path string) (place, error) {
+func (n *Namespace) place(path string) (place, error) {
 	return n.resolve(nil, `\??\`+strings.TrimRight(path, `\`), lookupMode{openLast: true})
 }
 
 // Files returns a directory and all files and directories below it, each after its parent.
 // It does not follow links. A missing directory is no error.
-func (n *Node) Files(dir string) ([]nodespec.File, error) {
+func (n *Namespace) Files(dir string) ([]nodespec.File, error) {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	if err := n.Usable(); err != nil {
@@ -34,7 +34,7 @@ func (n *Node) Files(dir string) ([]nodespec.File, error) {
 	return files, nil
 }
 
-func (n *Node) addFiles(files *[]nodespec.File, e *filetree.Entry, path string) {
+func (n *Namespace) addFiles(files *[]nodespec.File, e *filetree.Entry, path string) {
 	f := nodespec.File{ID: uint64(e.ID()), Path: path, Dir: e.IsDir(), Size: nodespec.Size(e.Size())}
 	if e.Reparse() != nil {
 		f.Link = n.linkTo(e, path)
@@ -49,7 +49,7 @@ func (n *Node) addFiles(files *[]nodespec.File, e *filetree.Entry, path string) 
 }
 
 // linkTo describes where the link e at a path leads.
-func (n *Node) linkTo(e *filetree.Entry, path string) *nodespec.Link {
+func (n *Namespace) linkTo(e *filetree.Entry, path string) *nodespec.Link {
 	r, err := win32.DecodeReparse(e.Reparse())
 	if err != nil {
 		return &nodespec.Link{}
@@ -68,7 +68,7 @@ func (n *Node) linkTo(e *filetree.Entry, path string) *nodespec.Link {
 
 // PutFile makes a file or directory in a directory that exists, and sets the size of a
 // file.
-func (n *Node) PutFile(path string, dir bool, size int64) error {
+func (n *Namespace) PutFile(path string, dir bool, size int64) error {
 	return n.Outside("put", path, func(t *kernel.Tx) error {
 		p, err := n.place(path)
 		if err != nil {
@@ -95,7 +95,7 @@ func (n *Node) PutFile(path string, dir bool, size int64) error {
 
 // SetRights makes the access control list of a file or directory grant these access rights
 // to the account of the services, and nothing else.
-func (n *Node) SetRights(path string, rights uint32) error {
+func (n *Namespace) SetRights(path string, rights uint32) error {
 	return n.Outside("set rights", path, func(t *kernel.Tx) error {
 		p, err := n.place(path)
 		if err == nil {
@@ -111,7 +111,7 @@ func (n *Node) SetRights(path string, rights uint32) error {
 
 // SetShortName gives a file or directory a short name (8.3), as Windows does for a long one,
 // and as an account with SeRestorePrivilege can ([MS-FSCC], FileShortNameInformation).
-func (n *Node) SetShortName(path, name string) error {
+func (n *Namespace) SetShortName(path, name string) error {
 	return n.Outside("set short name", path, func(t *kernel.Tx) error {
 		p, err := n.place(path)
 		if err == nil {
@@ -125,7 +125,7 @@ func (n *Node) SetShortName(path, name string) error {
 }
 
 // RenameFile gives a file, directory or link another path.
-func (n *Node) RenameFile(from, to string) error {
+func (n *Namespace) RenameFile(from, to string) error {
 	return n.Outside("rename", from, func(t *kernel.Tx) error {
 		p, err := n.place(from)
 		if err == nil {
@@ -152,7 +152,7 @@ func (n *Node) RenameFile(from, to string) error {
 
 // RemoveFile removes a file, a link or an empty directory. One that is missing is no
 // error.
-func (n *Node) RemoveFile(path string) error {
+func (n *Namespace) RemoveFile(path string) error {
 	return n.Outside("remove", path, func(t *kernel.Tx) error {
 		p, err := n.place(path)
 		if err != nil || p.entry == nil {

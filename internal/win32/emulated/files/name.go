@@ -1,4 +1,4 @@
-package emulated
+package files
 
 import (
 	"fmt"
@@ -68,7 +68,7 @@ func (f *file) rename(t *kernel.Tx, in []byte) error {
 // FinalPath implements [win32.Files].
 //
 // Source: document, GetFinalPathNameByHandleW; code, hcsshim and containerd.
-func (n *Node) FinalPath(h win32.Handle, flags uint32) (path string, err error) {
+func (n *Namespace) FinalPath(h win32.Handle, flags uint32) (path string, err error) {
 	err = n.Do(func(*kernel.Tx) error {
 		path, err = n.finalPath(h, flags)
 		return err
@@ -82,7 +82,7 @@ func (n *Node) FinalPath(h win32.Handle, flags uint32) (path string, err error) 
 // of a file fails with ERROR_INVALID_FUNCTION. A deleted file that is still open has a
 // name in a directory of NTFS (docs/develop/contract/files.md#where-a-handle-is). Whether the
 // normalized name on a share can be asked for is an option of the node.
-func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
+func (n *Namespace) finalPath(h win32.Handle, flags uint32) (string, error) {
 	f, err := n.file(h)
 	if err != nil {
 		return "", err.(win32.NTStatus).Errno()
@@ -106,7 +106,7 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 		if f.vol.Remote != "" {
 			return `\\?\UNC` + f.vol.Remote[1:] + path, nil
 		}
-		root, ok := n.DOSRoot(f.vol)
+		root, ok := n.volumes.DOSRoot(f.vol)
 		if !ok {
 			return "", win32.ERROR_PATH_NOT_FOUND // Source: document, GetFinalPathNameByHandleW, ERROR_PATH_NOT_FOUND
 		}
@@ -128,7 +128,7 @@ func (n *Node) finalPath(h win32.Handle, flags uint32) (string, error) {
 // Attributes implements [win32.Files].
 //
 // Source: document, GetFileAttributesW.
-func (n *Node) Attributes(path string) (attributes uint32, err error) {
+func (n *Namespace) Attributes(path string) (attributes uint32, err error) {
 	err = n.Do(func(*kernel.Tx) error {
 		attributes, err = n.attributes(path)
 		return err
@@ -139,7 +139,7 @@ func (n *Node) Attributes(path string) (attributes uint32, err error) {
 // attributes is GetFileAttributesW. It follows links in the path, but not a link
 // that is the last component. A name that Win32 reserves for a device has
 // FILE_ATTRIBUTE_ARCHIVE (general knowledge; ReactOS does the same).
-func (n *Node) attributes(path string) (uint32, error) {
+func (n *Namespace) attributes(path string) (uint32, error) {
 	name, device, err := volume.NTName(path)
 	switch {
 	case err != nil:

@@ -1,4 +1,4 @@
-package emulated
+package smb
 
 import (
 	"fmt"
@@ -12,33 +12,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
-
-// This is the node's SMB client and the servers that it can reach.
-//
-// # Mappings and sessions
-//
-// A mapping has the status that NetUseEnum reports. From UseAdd on it is OK, as
-// long as its session lasts. A session ends when its server goes down. When the
-// server is back, the session starts again with the credentials that the client
-// keeps in memory, if the server still accepts them. By default, a restart of
-// Windows keeps the mappings but loses the credentials: such mappings stay
-// disconnected until they are created again. The node does not store credentials:
-// a mapping stores how many times the password of its account had been set.
-//
-// The status is what Windows reports, not what an access finds: it can be behind, above all
-// while Windows connects, and an access with the node's own account, which a server of the
-// node's domain and one for guests accept, succeeds whatever the status is.
-//
-// A change of the password on the server does not end sessions ([MS-SMB2]: a
-// session is authenticated once), so the mapping stays OK until the server goes
-// down for the first time.
-//
-// # One user per server
-//
-// Windows refuses a second user for one server (error 1219), whatever the status
-// of the first user's mappings, and so does the node. Mapping the same share
-// again succeeds for the same user while its session lasts. Otherwise the error
-// is 1219 (general knowledge, from reports of users after a restart).
 
 // smbServer is stored under "smb/server/<folded name>".
 type smbServer struct {
@@ -86,6 +59,18 @@ func (m smbMapping) share() winpath.Share {
 	return share
 }
 
+// Network is the SMB servers that a node can reach, with its client.
+type Network struct {
+	*kernel.Kernel
+	volumes *volume.Volumes
+	smb     smbState
+}
+
+// New returns a network whose shares have file trees.
+func New(k *kernel.Kernel, v *volume.Volumes) *Network {
+	return &Network{Kernel: k, volumes: v, smb: newSMBState()}
+}
+
 // smbState is the SMB state of a node in memory.
 type smbState struct {
 	servers  map[string]smbServer
@@ -106,25 +91,25 @@ const (
 func foldSMB(s string) string { return strings.ToLower(s) }
 
 // setServer and setMapping store a record, and update memory on commit.
-func (n *Node) setServer(t *kernel.Tx, s smbServer) {
+func (n *Network) setServer(t *kernel.Tx, s smbServer) {
 	key := foldSMB(s.Name)
 	t.Put(smbServerPrefix+key, s)
 	t.OnCommit(func() { n.smb.servers[key] = s })
 }
 
-func (n *Node) setMapping(t *kernel.Tx, m smbMapping) {
+func (n *Network) setMapping(t *kernel.Tx, m smbMapping) {
 	t.Put(smbMappingPrefix+m.share().String(), m)
 	t.OnCommit(func() { n.smb.mappings[m.share()] = m })
 }
 
-func (n *Node) deleteMapping(t *kernel.Tx, m smbMapping) {
+func (n *Network) deleteMapping(t *kernel.Tx, m smbMapping) {
 	t.Delete(smbMappingPrefix + m.share().String())
 	t.OnCommit(func() { delete(n.smb.mappings, m.share()) })
 }
 
-// loadSMB reads servers and mappings. Windows kept running while the process was
+// Load reads servers and mappings. Windows kept running while the process was
 // not, so mappings are unchanged.
-func (n *Node) loadSMB() error {
+func (n *Network) Load() error {
 	for _, k := range n.Store.Keys(smbServerPrefix) {
 		var s smbServer
 		if err := n.Store.Read(k, &s); err != nil {
@@ -146,9 +131,9 @@ func (n *Node) loadSMB() error {
 	return nil
 }
 
-// bootSMB restarts Windows. nodespec.Config.SMBAfterReboot says what that does to the
+// Boot restarts Windows. nodespec.Config.SMBAfterReboot says what that does to the
 // mappings.
-func (n *Node) bootSMB(t *kernel.Tx) {
+func (n *Network) Boot(t *kernel.Tx) {
 	for _, m := range n.smb.mappings {
 		if n.Windows.SMBAfterReboot != behavior.SMBWorking {
 			n.Chosen("smbAfterReboot", "a mapping does not outlast a restart", m.Remote)
@@ -166,8 +151,8 @@ func (n *Node) bootSMB(t *kernel.Tx) {
 	}
 }
 
-// showSMB returns the servers and mappings, sorted.
-func (n *Node) showSMB() (servers []nodespec.SMBServerInfo, mappings []nodespec.SMBMappingInfo) {
+// Show returns the servers and mappings, sorted.
+func (n *Network) Show() (servers []nodespec.SMBServerInfo, mappings []nodespec.SMBMappingInfo) {
 	for _, s := range n.smb.servers {
 		info := nodespec.SMBServerInfo{Name: s.Name, Down: s.Down, Encryption: !s.NoEncryption}
 		for _, share := range s.Shares {

@@ -1,4 +1,4 @@
-package emulated
+package smb
 
 import (
 	"crypto/subtle"
@@ -58,7 +58,7 @@ func (s smbServer) logon(c win32.Credentials) (key string, err error) {
 // server's response to the credentials.
 //
 // Source: document, WNetAddConnection2W.
-func (n *Node) LogonToServer(server string, c win32.Credentials) error {
+func (n *Network) LogonToServer(server string, c win32.Credentials) error {
 	return n.Do(func(*kernel.Tx) error {
 		s, known := n.smb.servers[foldSMB(server)]
 		if !known || s.Down {
@@ -70,7 +70,7 @@ func (n *Node) LogonToServer(server string, c win32.Credentials) error {
 }
 
 // makeShare creates a share with an empty file tree.
-func (n *Node) makeShare(t *kernel.Tx, s *smbServer, name string) error {
+func (n *Network) makeShare(t *kernel.Tx, s *smbServer, name string) error {
 	if _, err := winpath.ParseShare(`\\s\` + name); err != nil {
 		return fmt.Errorf("share %q: not a valid share name", name)
 	}
@@ -83,13 +83,13 @@ func (n *Node) makeShare(t *kernel.Tx, s *smbServer, name string) error {
 	}
 	// The dot distinguishes it from the identities of disks, which contain none.
 	fsid := "share." + strings.Trim(id.String(), "{}")
-	n.MakeTree(t, fsid)
+	n.volumes.MakeTree(t, fsid)
 	s.Shares[foldSMB(name)] = smbShare{name, fsid}
 	return nil
 }
 
 // makeAccount creates an account of a server, or sets its password.
-func (n *Node) makeAccount(s *smbServer, user, password string) error {
+func (n *Network) makeAccount(s *smbServer, user, password string) error {
 	if user == "" || strings.Count(user, `\`) > 1 {
 		return fmt.Errorf("account %q: want a name, or a domain and a name such as DOMAIN\\name", user)
 	}
@@ -107,7 +107,7 @@ func (n *Node) makeAccount(s *smbServer, user, password string) error {
 }
 
 // addSMBServer creates a server from its description.
-func (n *Node) addSMBServer(t *kernel.Tx, c nodespec.SMBServer) error {
+func (n *Network) addSMBServer(t *kernel.Tx, c nodespec.SMBServer) error {
 	if err := validateSMBServer(c); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (n *Node) addSMBServer(t *kernel.Tx, c nodespec.SMBServer) error {
 }
 
 // changeServer changes a server. change works on a copy.
-func (n *Node) changeServer(name string, change func(t *kernel.Tx, s *smbServer) error) error {
+func (n *Network) changeServer(name string, change func(t *kernel.Tx, s *smbServer) error) error {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	if err := n.Usable(); err != nil {
@@ -163,7 +163,7 @@ func cloneMap[V any](m map[string]V) map[string]V {
 }
 
 // AddSMBServer adds an SMB server to the network.
-func (n *Node) AddSMBServer(c nodespec.SMBServer) error {
+func (n *Network) AddSMBServer(c nodespec.SMBServer) error {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	if err := n.Usable(); err != nil {
@@ -176,14 +176,14 @@ func (n *Node) AddSMBServer(c nodespec.SMBServer) error {
 }
 
 // AddSMBShare creates an empty share on a server.
-func (n *Node) AddSMBShare(server, share string) error {
+func (n *Network) AddSMBShare(server, share string) error {
 	return n.changeServer(server, func(t *kernel.Tx, s *smbServer) error { return n.makeShare(t, s, share) })
 }
 
 // RemoveSMBShare removes a share and all its files. Handles on it can only be
 // closed. A mapping of it stays, but is disconnected (general knowledge), even if
 // a share of the same name is created, until the server has been down.
-func (n *Node) RemoveSMBShare(server, share string) error {
+func (n *Network) RemoveSMBShare(server, share string) error {
 	return n.changeServer(server, func(t *kernel.Tx, s *smbServer) error {
 		sh, ok := s.Shares[foldSMB(share)]
 		if !ok {
@@ -196,19 +196,19 @@ func (n *Node) RemoveSMBShare(server, share string) error {
 }
 
 // dropShare deletes the file tree of a share and disconnects its mapping.
-func (n *Node) dropShare(t *kernel.Tx, server string, sh smbShare) {
+func (n *Network) dropShare(t *kernel.Tx, server string, sh smbShare) {
 	ref, _ := winpath.ParseShare(`\\` + server + `\` + sh.Name) // validateSMBServer and makeShare refuse other names
 	if m, ok := n.smb.mappings[ref]; ok {
 		m.Status, m.Idle = win32.USE_DISCONN, false
 		n.setMapping(t, m)
 	}
 	n.closeShare(t, ref)
-	n.DropTree(t, sh.FSID)
+	n.volumes.DropTree(t, sh.FSID)
 }
 
 // RemoveSMBAccount removes an account of a server. Its sessions last until the
 // server goes down.
-func (n *Node) RemoveSMBAccount(server, user string) error {
+func (n *Network) RemoveSMBAccount(server, user string) error {
 	return n.changeServer(server, func(_ *kernel.Tx, s *smbServer) error {
 		if _, ok := s.Accounts[foldSMB(user)]; !ok {
 			return fmt.Errorf("no account %q", user)
@@ -220,7 +220,7 @@ func (n *Node) RemoveSMBAccount(server, user string) error {
 
 // RemoveSMBServer removes a server for good, with its shares. Mappings of them
 // stay, but are disconnected.
-func (n *Node) RemoveSMBServer(server string) error {
+func (n *Network) RemoveSMBServer(server string) error {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	if err := n.Usable(); err != nil {
@@ -243,19 +243,19 @@ func (n *Node) RemoveSMBServer(server string) error {
 
 // SetSMBPassword sets the password of an account of a server, and creates the
 // account if necessary. Sessions last.
-func (n *Node) SetSMBPassword(server, user, password string) error {
+func (n *Network) SetSMBPassword(server, user, password string) error {
 	return n.changeServer(server, func(_ *kernel.Tx, s *smbServer) error { return n.makeAccount(s, user, password) })
 }
 
 // SetSMBEncryption sets whether a server supports encryption. Sessions last.
-func (n *Node) SetSMBEncryption(server string, can bool) error {
+func (n *Network) SetSMBEncryption(server string, can bool) error {
 	return n.changeServer(server, func(_ *kernel.Tx, s *smbServer) error { s.NoEncryption = !can; return nil })
 }
 
 // SetSMBServerDown takes a server down, which ends all its sessions, or brings it
 // up again. Sessions then start again if the client still has the credentials and
 // the server still accepts them.
-func (n *Node) SetSMBServerDown(server string, down bool) error {
+func (n *Network) SetSMBServerDown(server string, down bool) error {
 	return n.changeServer(server, func(t *kernel.Tx, s *smbServer) error {
 		s.Down = down
 		for ref, m := range n.smb.mappings {
@@ -279,17 +279,17 @@ func (n *Node) SetSMBServerDown(server string, down bool) error {
 
 // SetSMBMappingStatus sets the status that Windows reports for a mapping, as
 // after network errors: one of [nodespec.SMBStatuses].
-func (n *Node) SetSMBMappingStatus(remote, status string) error {
+func (n *Network) SetSMBMappingStatus(remote, status string) error {
 	return n.changeMapping(remote, status, func(m *smbMapping, number uint32) { m.Status, m.Idle = number, false })
 }
 
 // ShowSMBMappingStatus makes the next lists report a status that the mapping does not have: it
 // works, or not, as before.
-func (n *Node) ShowSMBMappingStatus(remote, status string, lists int) error {
+func (n *Network) ShowSMBMappingStatus(remote, status string, lists int) error {
 	return n.changeMapping(remote, status, func(m *smbMapping, number uint32) { m.Behind, m.Shown = lists, number })
 }
 
-func (n *Node) changeMapping(remote, status string, change func(m *smbMapping, number uint32)) error {
+func (n *Network) changeMapping(remote, status string, change func(m *smbMapping, number uint32)) error {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	if err := n.Usable(); err != nil {
@@ -313,13 +313,13 @@ func (n *Node) changeMapping(remote, status string, change func(m *smbMapping, n
 
 // MakeShareDirectory creates a directory on a share, with its parents, as another
 // machine would. path is relative to the share.
-func (n *Node) MakeShareDirectory(server, share, path string) error {
+func (n *Network) MakeShareDirectory(server, share, path string) error {
 	return n.changeServer(server, func(t *kernel.Tx, s *smbServer) error {
 		sh, ok := s.Shares[foldSMB(share)]
 		if !ok {
 			return fmt.Errorf("no share %q", share)
 		}
-		if err := n.OfShare(winpath.Share{}, "", sh.FSID).MakeDirectory(t, path); err != nil {
+		if err := n.volumes.OfShare(winpath.Share{}, "", sh.FSID).MakeDirectory(t, path); err != nil {
 			return fmt.Errorf("directory %q: %w", path, err)
 		}
 		return nil
@@ -338,8 +338,8 @@ var defaultSMBServers = []nodespec.SMBServer{{
 	Name: "files.example.com", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: "csi", Password: "csi"}},
 }}
 
-// makeSMB creates the configured servers.
-func (n *Node) makeSMB() error {
+// Make creates the configured servers.
+func (n *Network) Make() error {
 	servers := n.Config.SMBServers
 	if servers == nil {
 		servers = defaultSMBServers
@@ -352,8 +352,8 @@ func (n *Node) makeSMB() error {
 	return nil
 }
 
-// checkSMB refuses invalid descriptions of servers.
-func checkSMB(servers []nodespec.SMBServer) error {
+// Validate refuses invalid descriptions of servers.
+func Validate(servers []nodespec.SMBServer) error {
 	seen := map[string]bool{}
 	for i, c := range servers {
 		err := validateSMBServer(c)

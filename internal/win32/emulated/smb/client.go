@@ -1,4 +1,4 @@
-package emulated
+package smb
 
 import (
 	"cmp"
@@ -32,7 +32,7 @@ import (
 // Source: document, NetUseAdd; code, microsoft/wmi has MSFT_SmbGlobalMapping.Create.
 // Source of ERROR_GEN_FAILURE: Windows, Server 2019 printed 0x80041001 without a number; see the
 // option smbErrors.
-func (n *Node) UseAdd(u win32.NewUse) error {
+func (n *Network) UseAdd(u win32.NewUse) error {
 	return n.client(func(t *kernel.Tx) error {
 		err := n.useAdd(t, u)
 		if err != nil && n.Windows.SMBErrors == behavior.SMBErrorsBare {
@@ -44,7 +44,7 @@ func (n *Node) UseAdd(u win32.NewUse) error {
 }
 
 // useAdd is UseAdd with the reason of an error.
-func (n *Node) useAdd(t *kernel.Tx, u win32.NewUse) error {
+func (n *Network) useAdd(t *kernel.Tx, u win32.NewUse) error {
 	ref, err := winpath.ParseShare(u.Remote)
 	switch {
 	case u.Flags&^(win32.REQUIRE_CONNECTION_INTEGRITY|win32.REQUIRE_CONNECTION_PRIVACY) != 0:
@@ -96,7 +96,7 @@ func (n *Node) useAdd(t *kernel.Tx, u win32.NewUse) error {
 // UseEnum implements [win32.SMB]. Mappings are sorted by name.
 //
 // Source: code, microsoft/wmi: MSFT_SmbGlobalMapping has no user; see the option smbUsers.
-func (n *Node) UseEnum() (uses []win32.Use, err error) {
+func (n *Network) UseEnum() (uses []win32.Use, err error) {
 	err = n.client(func(t *kernel.Tx) error {
 		for _, m := range n.smb.mappings {
 			use := win32.Use{Remote: m.Remote, User: m.User, Domain: m.Domain, Status: m.Status}
@@ -120,7 +120,7 @@ func (n *Node) UseEnum() (uses []win32.Use, err error) {
 // fail with ERROR_NOT_SUPPORTED, which Windows does not return.
 //
 // Source: document, NetUseDel, USE_LOTS_OF_FORCE.
-func (n *Node) UseDel(remote string, force uint32) error {
+func (n *Network) UseDel(remote string, force uint32) error {
 	return n.client(func(t *kernel.Tx) error {
 		share, err := winpath.ParseShare(remote)
 		m, ok := n.smb.mappings[share]
@@ -139,7 +139,7 @@ func (n *Node) UseDel(remote string, force uint32) error {
 }
 
 // closeShare closes the files on a share: their handles can only be closed.
-func (n *Node) closeShare(t *kernel.Tx, share winpath.Share) {
+func (n *Network) closeShare(t *kernel.Tx, share winpath.Share) {
 	for fsid, v := range n.smb.volumes {
 		if v.Share != share {
 			continue
@@ -150,7 +150,7 @@ func (n *Node) closeShare(t *kernel.Tx, share winpath.Share) {
 }
 
 // client runs a call of the SMB client that makes, lists or removes mappings.
-func (n *Node) client(call func(t *kernel.Tx) error) error {
+func (n *Network) client(call func(t *kernel.Tx) error) error {
 	if n.Windows.SMBCalls == behavior.SMBCallsSerial {
 		n.smb.turn <- struct{}{}
 		defer func() { <-n.smb.turn }()
@@ -166,7 +166,7 @@ type serverGone struct {
 
 // gone returns the answer to a call about a server that is down or does not exist, and
 // makes the call wait.
-func (n *Node) gone(server string) serverGone {
+func (n *Network) gone(server string) serverGone {
 	n.Wait = cmp.Or(time.Duration(n.Config.SMBTimeout), kernel.ArrivalDelay)
 	if _, known := n.smb.servers[foldSMB(server)]; known {
 		switch n.Windows.SMBServerGone {
@@ -187,10 +187,10 @@ func (n *Node) gone(server string) serverGone {
 	return serverGone{win32.ERROR_BAD_NETPATH, win32.STATUS_BAD_NETWORK_PATH}
 }
 
-// reach returns the share if the node can use it now. Otherwise it returns the
+// Reach returns the share if the node can use it now. Otherwise it returns the
 // error of opening a file on it (ntstatus.h; when Windows returns which error is
 // general knowledge).
-func (n *Node) reach(ref winpath.Share) (smbShare, error) {
+func (n *Network) Reach(ref winpath.Share) (smbShare, error) {
 	server, ok := n.smb.servers[ref.Server()]
 	if !ok || server.Down {
 		return smbShare{}, n.gone(ref.Server()).status
@@ -217,11 +217,11 @@ func (n *Node) reach(ref winpath.Share) (smbShare, error) {
 	return smbShare{}, win32.STATUS_UNEXPECTED_NETWORK_ERROR // Source: inference, of a mapping in another state
 }
 
-// openShare returns the share at the front of rest, the part of a
+// OpenShare returns the share at the front of rest, the part of a
 // name after `\??\UNC\`, and the rest of the name.
 //
 // The file tree of a share accepts no reparse points.
-func (n *Node) openShare(rest string) (*volume.Volume, string, error) {
+func (n *Network) OpenShare(rest string) (*volume.Volume, string, error) {
 	server, rest, _ := strings.Cut(rest, `\`)
 	share, rest, _ := strings.Cut(rest, `\`)
 	remote := `\\` + server + `\` + share
@@ -230,13 +230,13 @@ func (n *Node) openShare(rest string) (*volume.Volume, string, error) {
 		// Source: inference, of a name without a server or a share.
 		return nil, "", win32.STATUS_OBJECT_PATH_SYNTAX_BAD
 	}
-	s, err := n.reach(ref)
+	s, err := n.Reach(ref)
 	if err != nil {
 		return nil, "", err
 	}
 	v := n.smb.volumes[s.FSID]
 	if v == nil {
-		v = n.OfShare(ref, remote, s.FSID)
+		v = n.volumes.OfShare(ref, remote, s.FSID)
 		n.smb.volumes[s.FSID] = v
 	}
 	return v, rest, nil

@@ -1,4 +1,4 @@
-package emulated
+package files
 
 import (
 	"strings"
@@ -32,7 +32,7 @@ func dosError(err error) error {
 //
 // Source of ERROR_INVALID_NAME: Windows, kernel32/tests/volume.c of Wine, which runs on Windows:
 // without the backslash at the end.
-func (n *Node) mountFolder(root string) (place, error) {
+func (n *Namespace) mountFolder(root string) (place, error) {
 	if !strings.HasSuffix(root, `\`) {
 		return place{}, win32.ERROR_INVALID_NAME
 	}
@@ -63,7 +63,7 @@ func (n *Node) mountFolder(root string) (place, error) {
 //   - ERROR_NOT_SUPPORTED on a file system without mount points: only NTFS has
 //     them,
 //   - ERROR_WRITE_PROTECT, ERROR_SHARING_VIOLATION.
-func (n *Node) setMountReparse(t *kernel.Tx, p place, guid win32.GUID) error {
+func (n *Namespace) setMountReparse(t *kernel.Tx, p place, guid win32.GUID) error {
 	const access = win32.FILE_LIST_DIRECTORY | kernel.FileWriteData | win32.SYNCHRONIZE
 	switch {
 	case p.vol.FS.Kind != bootsector.NTFS:
@@ -87,12 +87,12 @@ func (n *Node) setMountReparse(t *kernel.Tx, p place, guid win32.GUID) error {
 // DeleteVolumeMountPointW does (docs/develop/contract/volumes.md#unmount). What it does if the
 // volume no longer exists is an option of the node. Errors are those of mountedHere,
 // ERROR_WRITE_PROTECT and ERROR_SHARING_VIOLATION.
-func (n *Node) clearMountReparse(t *kernel.Tx, p place) error {
+func (n *Namespace) clearMountReparse(t *kernel.Tx, p place) error {
 	guid, err := mountedHere(p)
 	if err != nil {
 		return err
 	}
-	if n.ByGUID(guid) == nil && n.Windows.GoneMountPoint == behavior.GoneMountPointRefused {
+	if n.volumes.ByGUID(guid) == nil && n.Windows.GoneMountPoint == behavior.GoneMountPointRefused {
 		n.Chosen("goneMountPoint", "DeleteVolumeMountPoint fails, because the volume is gone", p.entry.Path())
 		return win32.ERROR_FILE_NOT_FOUND // Source: code, .NET goes on after this error (dotnet/runtime issue 86249)
 	}
@@ -152,7 +152,7 @@ func mountTarget(reparse []byte) (win32.GUID, bool) {
 //   - ERROR_PATH_NOT_FOUND if the drive or volume does not exist (Windows'
 //     error is not known for certain),
 //   - ERROR_CANT_RESOLVE_FILENAME for links in a circle.
-func (n *Node) volumePathName(path string) (string, error) {
+func (n *Namespace) volumePathName(path string) (string, error) {
 	name, device, err := volume.NTName(path)
 	if err != nil {
 		return "", err
@@ -179,7 +179,7 @@ func (n *Node) volumePathName(path string) (string, error) {
 			prefix = `\\?\`
 		}
 		first, below, _ := strings.Cut(rest, `\`)
-		vol, _, ok := n.OfName(`\??\` + first + `\`)
+		vol, _, ok := n.volumes.OfName(`\??\` + first + `\`)
 		if !ok {
 			// Source: inference, of a drive letter that is not used, kernel32/tests/volume.c of
 			// Wine, which runs on Windows, has ERROR_FILE_NOT_FOUND.
@@ -197,7 +197,7 @@ func (n *Node) volumePathName(path string) (string, error) {
 // mountPathBelow walks the names in below, from a volume mounted at root. If it
 // finds a link that is not a mount point, next is the absolute name with which to
 // continue.
-func (n *Node) mountPathBelow(root string, vol *volume.Volume, below string) (mount, next string, err error) {
+func (n *Namespace) mountPathBelow(root string, vol *volume.Volume, below string) (mount, next string, err error) {
 	if vol.Tree == nil {
 		return root, "", nil
 	}
@@ -222,7 +222,7 @@ func (n *Node) mountPathBelow(root string, vol *volume.Volume, below string) (mo
 			return "", n.dosName(target), nil
 		}
 		root = walked
-		v, _, ok := n.OfName(`\??\Volume` + guid.String() + `\`)
+		v, _, ok := n.volumes.OfName(`\??\Volume` + guid.String() + `\`)
 		if !ok || v.Tree == nil {
 			return root, "", nil
 		}
@@ -233,12 +233,12 @@ func (n *Node) mountPathBelow(root string, vol *volume.Volume, below string) (mo
 
 // dosName converts the target of a relative link, which begins with a volume's
 // device, to a path with a drive letter or volume name.
-func (n *Node) dosName(name string) string {
-	vol, rest, ok := n.OfName(name)
+func (n *Namespace) dosName(name string) string {
+	vol, rest, ok := n.volumes.OfName(name)
 	if _, device := volume.CutPrefixFold(name, `\Device\`); !device || !ok {
 		return name
 	}
-	root, ok := n.DOSRoot(vol)
+	root, ok := n.volumes.DOSRoot(vol)
 	if !ok {
 		root = vol.Name()
 	}
@@ -260,26 +260,26 @@ func (n *Node) dosName(name string) string {
 // a volume's name, and nothing of letters in use.
 // Source of ERROR_FILE_NOT_FOUND: inference, as VolumeNameForMountPoint of a drive letter that
 // is not used.
-func (n *Node) SetMountPoint(dir, vol string) error {
+func (n *Namespace) SetMountPoint(dir, vol string) error {
 	return n.Do(func(t *kernel.Tx) error {
 		guid, ok := volume.ParseVolumeName(vol)
 		if !ok {
 			return win32.ERROR_INVALID_PARAMETER
 		}
-		v := n.ByGUID(guid)
+		v := n.volumes.ByGUID(guid)
 		if v == nil {
 			return win32.ERROR_FILE_NOT_FOUND
 		}
 		if letter, ok := volume.DriveLetter(dir); ok {
-			if _, used := n.Letters[letter]; used {
+			if _, used := n.volumes.Letters[letter]; used {
 				return win32.ERROR_INVALID_PARAMETER
 			}
-			for _, g := range n.Letters {
+			for _, g := range n.volumes.Letters {
 				if g == guid {
 					return win32.ERROR_INVALID_PARAMETER
 				}
 			}
-			n.SetLetter(t, letter, guid)
+			n.volumes.SetLetter(t, letter, guid)
 			return nil
 		}
 		p, err := n.mountFolder(dir)
@@ -289,7 +289,7 @@ func (n *Node) SetMountPoint(dir, vol string) error {
 		if err := n.setMountReparse(t, p, guid); err != nil {
 			return err
 		}
-		n.SetMount(t, volume.MountRecord{Host: p.vol.GUID, Path: p.entry.Path(), Volume: v.GUID})
+		n.volumes.SetMount(t, volume.MountRecord{Host: p.vol.GUID, Path: p.entry.Path(), Volume: v.GUID})
 		return nil
 	})
 }
@@ -301,13 +301,13 @@ func (n *Node) SetMountPoint(dir, vol string) error {
 // Source: document, DeleteVolumeMountPointW.
 // Source of ERROR_FILE_NOT_FOUND: inference, as VolumeNameForMountPoint of a drive letter that
 // is not used.
-func (n *Node) DeleteMountPoint(dir string) error {
+func (n *Namespace) DeleteMountPoint(dir string) error {
 	return n.Do(func(t *kernel.Tx) error {
 		if letter, ok := volume.DriveLetter(dir); ok {
-			if _, used := n.Letters[letter]; !used {
+			if _, used := n.volumes.Letters[letter]; !used {
 				return win32.ERROR_FILE_NOT_FOUND
 			}
-			n.RemoveLetter(t, letter)
+			n.volumes.RemoveLetter(t, letter)
 			return nil
 		}
 		p, err := n.mountFolder(dir)
@@ -317,7 +317,7 @@ func (n *Node) DeleteMountPoint(dir string) error {
 		if err := n.clearMountReparse(t, p); err != nil {
 			return err
 		}
-		n.RemoveMount(t, volume.MountRecord{Host: p.vol.GUID, Path: p.entry.Path()})
+		n.volumes.RemoveMount(t, volume.MountRecord{Host: p.vol.GUID, Path: p.entry.Path()})
 		return nil
 	})
 }
@@ -330,14 +330,14 @@ func (n *Node) DeleteMountPoint(dir string) error {
 // Source: document, GetVolumeNameForVolumeMountPointW.
 // Source of ERROR_FILE_NOT_FOUND: Windows, kernel32/tests/volume.c of Wine, which runs on
 // Windows, of a drive letter; of a volume that is gone it is inference.
-func (n *Node) VolumeNameForMountPoint(root string) (vol string, err error) {
+func (n *Namespace) VolumeNameForMountPoint(root string) (vol string, err error) {
 	err = n.Do(func(*kernel.Tx) error {
 		guid, named := volume.ParseVolumeName(root)
 		letter, drive := volume.DriveLetter(root)
 		switch {
 		case named:
 		case drive:
-			guid = n.Letters[letter]
+			guid = n.volumes.Letters[letter]
 		default:
 			p, err := n.mountFolder(root)
 			if err != nil {
@@ -347,7 +347,7 @@ func (n *Node) VolumeNameForMountPoint(root string) (vol string, err error) {
 				return err
 			}
 		}
-		v := n.ByGUID(guid)
+		v := n.volumes.ByGUID(guid)
 		if v == nil {
 			return win32.ERROR_FILE_NOT_FOUND
 		}
@@ -360,7 +360,7 @@ func (n *Node) VolumeNameForMountPoint(root string) (vol string, err error) {
 // VolumePathName implements [win32.Volumes].
 //
 // Source: document, GetVolumePathNameW.
-func (n *Node) VolumePathName(p string) (root string, err error) {
+func (n *Namespace) VolumePathName(p string) (root string, err error) {
 	err = n.Do(func(*kernel.Tx) error {
 		root, err = n.volumePathName(p)
 		return err

@@ -1,4 +1,4 @@
-package emulated
+package files
 
 import (
 	"encoding/binary"
@@ -37,7 +37,7 @@ const (
 
 // file is an open file or directory.
 type file struct {
-	n    *Node
+	n    *Namespace
 	vol  *volume.Volume
 	tree *filetree.Tree
 	open *filetree.Open
@@ -49,7 +49,7 @@ type file struct {
 // NtCreateFile implements [win32.Files].
 //
 // Source: specification, [MS-FSA] 2.1.5.1; the page of NtCreateFile.
-func (n *Node) NtCreateFile(root win32.Handle, name string, access, objAttr, share, disposition, options uint32) (h win32.Handle, err error) {
+func (n *Namespace) NtCreateFile(root win32.Handle, name string, access, objAttr, share, disposition, options uint32) (h win32.Handle, err error) {
 	err = n.Do(func(t *kernel.Tx) error {
 		var f *file
 		if f, err = n.ntCreateFile(t, root, name, access, objAttr, share, disposition, options); err != nil {
@@ -100,7 +100,7 @@ func emulatedDisposition(d uint32) bool {
 	return d == win32.FILE_OPEN || d == win32.FILE_CREATE || d == win32.FILE_OPEN_IF
 }
 
-func (n *Node) ntCreateFile(t *kernel.Tx, root win32.Handle, name string, access, objAttr, share, disposition, options uint32) (*file, error) {
+func (n *Namespace) ntCreateFile(t *kernel.Tx, root win32.Handle, name string, access, objAttr, share, disposition, options uint32) (*file, error) {
 	if err := checkCreate(access, objAttr, share, disposition, options); err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (f *file) check(right uint32) error {
 
 // reached reports whether the share of f can be used.
 func (f *file) reached() bool {
-	_, err := f.n.reach(f.vol.Share)
+	_, err := f.n.shares.Reach(f.vol.Share)
 	return err == nil
 }
 
@@ -273,14 +273,14 @@ const (
 	openAlways               = 4 // OPEN_ALWAYS
 )
 
-// createFileOnVolume is CreateFileW for the NT name of a path on a volume. It
+// OpenPath is CreateFileW for the NT name of a path on a volume. It
 // becomes a call of NtCreateFile, with the rights to read attributes and to wait
 // (CreateFileW's page; ReactOS). Opening a directory without
 // FILE_FLAG_BACKUP_SEMANTICS fails with ERROR_ACCESS_DENIED.
 //
 // Dispositions that discard contents, attributes for new files, and parameters
 // that Windows does not know fail with ERROR_INVALID_PARAMETER.
-func (n *Node) createFileOnVolume(t *kernel.Tx, name, path string, access, share, disposition, flags uint32) (win32.Handle, error) {
+func (n *Namespace) OpenPath(t *kernel.Tx, name, path string, access, share, disposition, flags uint32) (win32.Handle, error) {
 	const known = win32.FILE_FLAG_BACKUP_SEMANTICS | fileFlagOpenReparsePoint | fileFlagOverlapped | fileFlagDeleteOnClose | win32.FILE_ATTRIBUTE_NORMAL
 	dispositions := map[uint32]uint32{win32.CREATE_NEW: win32.FILE_CREATE, win32.OPEN_EXISTING: win32.FILE_OPEN, openAlways: win32.FILE_OPEN_IF}
 	nt, ok := dispositions[disposition]
@@ -323,7 +323,7 @@ func (n *Node) createFileOnVolume(t *kernel.Tx, name, path string, access, share
 // such handle. For a handle of another kind it returns
 // STATUS_INVALID_DEVICE_REQUEST, like a device that gets a request for a file
 // system (general knowledge).
-func (n *Node) file(h win32.Handle) (*file, error) {
+func (n *Namespace) file(h win32.Handle) (*file, error) {
 	o, ok := n.Lookup(h)
 	if !ok {
 		return nil, win32.STATUS_INVALID_HANDLE // Source: document, STATUS_INVALID_HANDLE (ZwClose)

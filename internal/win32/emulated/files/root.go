@@ -1,4 +1,4 @@
-package emulated
+package files
 
 import (
 	"strings"
@@ -19,7 +19,7 @@ import (
 //     (winerror.h),
 //   - ERROR_PATH_NOT_FOUND, ERROR_DIRECTORY … for a path that is not a
 //     directory.
-func (n *Node) rootVolume(root string, strict bool) (*volume.Volume, error) {
+func (n *Namespace) rootVolume(root string, strict bool) (*volume.Volume, error) {
 	if strict && !strings.HasSuffix(root, `\`) && !strings.HasSuffix(root, "/") {
 		// Source: Windows, kernel32/tests/volume.c of Wine, which runs on Windows.
 		return nil, win32.ERROR_INVALID_NAME
@@ -31,7 +31,7 @@ func (n *Node) rootVolume(root string, strict bool) (*volume.Volume, error) {
 	if device {
 		return nil, win32.ERROR_INVALID_NAME // Source: inference, a device has no root directory
 	}
-	v, rest, ok := n.OfName(name)
+	v, rest, ok := n.volumes.OfName(name)
 	if !ok || rest != "" && rest != `\` {
 		p, err := n.resolve(nil, name, lookupMode{})
 		if err == nil {
@@ -61,7 +61,7 @@ func (n *Node) rootVolume(root string, strict bool) (*volume.Volume, error) {
 // that is locked by a format.
 //
 // Source: document, GetVolumeInformationW.
-func (n *Node) VolumeInformation(root string) (info win32.VolumeInfo, err error) {
+func (n *Namespace) VolumeInformation(root string) (info win32.VolumeInfo, err error) {
 	err = n.Do(func(t *kernel.Tx) error {
 		v, err := n.rootVolume(root, true)
 		if err != nil {
@@ -104,7 +104,7 @@ const shareSize = 1 << 40
 //
 // Source: document, GetDiskFreeSpaceExW, also of a directory on a share; code, hcsshim asks a
 // volume by its name.
-func (n *Node) FreeSpace(root string) (avail, total, free uint64, err error) {
+func (n *Namespace) FreeSpace(root string) (avail, total, free uint64, err error) {
 	err = n.Do(func(t *kernel.Tx) error {
 		v, err := n.rootVolume(root, false)
 		if err != nil {

@@ -1,4 +1,4 @@
-package emulated
+package files
 
 import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -21,7 +21,7 @@ const (
 // QueryInformation implements [win32.Files].
 //
 // Source: specification, [MS-FSA] 2.1.5.12; document, NtQueryInformationFile.
-func (n *Node) QueryInformation(h win32.Handle, class uint32, buf []byte) (size int, err error) {
+func (n *Namespace) QueryInformation(h win32.Handle, class uint32, buf []byte) (size int, err error) {
 	err = n.Do(func(*kernel.Tx) error {
 		f, err := n.file(h)
 		if err != nil {
@@ -72,7 +72,7 @@ func (f *file) queryInformation(class uint32, buf []byte) (int, error) {
 // QuerySecurity implements [win32.Files] for the access control lists of root directories.
 //
 // Source: specification, [MS-FSA] 2.1.5.14; document, NtQuerySecurityObject.
-func (n *Node) QuerySecurity(h win32.Handle, info uint32, buf []byte) (size int, err error) {
+func (n *Namespace) QuerySecurity(h win32.Handle, info uint32, buf []byte) (size int, err error) {
 	err = n.Do(func(t *kernel.Tx) error {
 		f, err := n.file(h)
 		if err != nil {
@@ -99,7 +99,7 @@ func (n *Node) QuerySecurity(h win32.Handle, info uint32, buf []byte) (size int,
 // node's services run as LocalSystem.
 //
 // Source: specification, [MS-FSA] 2.1.5.17; document, NtSetSecurityObject.
-func (n *Node) SetSecurity(h win32.Handle, info uint32, descriptor []byte) error {
+func (n *Namespace) SetSecurity(h win32.Handle, info uint32, descriptor []byte) error {
 	return n.Do(func(t *kernel.Tx) error {
 		f, err := n.file(h)
 		if err != nil {
@@ -126,7 +126,7 @@ func (n *Node) SetSecurity(h win32.Handle, info uint32, descriptor []byte) error
 //
 // Source: specification, [MS-FSA] 2.1.5.15; document, NtSetInformationFile. Go's os.RemoveAll
 // relies on the flags of FileDispositionInformationEx.
-func (n *Node) SetInformation(h win32.Handle, class uint32, in []byte) error {
+func (n *Namespace) SetInformation(h win32.Handle, class uint32, in []byte) error {
 	return n.Do(func(t *kernel.Tx) error {
 		f, err := n.file(h)
 		if err != nil {
