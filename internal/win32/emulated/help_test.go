@@ -65,11 +65,10 @@ func startOn(t testing.TB, cfg nodespec.Config, m kernel.Machine) *Node {
 // volumes lie inside their disks, file trees are valid.
 func checkNode(t testing.TB, n *Node) {
 	t.Helper()
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if n.Usable() != nil {
+	if n.Lock() != nil {
 		return
 	}
+	defer n.Unlock()
 	for _, d := range n.Disks.List {
 		table, err := ptable.Read(d.Image, d.Geometry())
 		if err != nil {

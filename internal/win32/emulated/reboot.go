@@ -12,11 +12,10 @@ import (
 // iSCSI sessions have ended. nodespec.Windows.DiskNumbers says which numbers disks
 // get.
 func (n *Node) Reboot() error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return err
 	}
+	defer n.Unlock()
 	return n.reboot()
 }
 
@@ -78,11 +77,10 @@ func (n *Node) reboot() error {
 // WMI. One through WMI goes on. The node keeps running for the next process. (If the node's own
 // process is killed, opening the state directory again has the same result.)
 func (n *Node) EndProcess() error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return err
 	}
+	defer n.Unlock()
 	if err := n.CloseAll(func(t *kernel.Tx) { n.CutOff(t, false) }); err != nil {
 		return fmt.Errorf("end the process: %w", n.Cause(err))
 	}

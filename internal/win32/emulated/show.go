@@ -7,11 +7,10 @@ import (
 // Show returns the state of the node, without what other packages know: serial
 // numbers and identifiers of disks, links to SMB shares, and faults.
 func (n *Node) Show() (nodespec.State, error) {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return nodespec.State{}, err
 	}
+	defer n.Unlock()
 	n.Initiator.ApplyDue()
 	n.AddArrived()
 	n.EndDue()

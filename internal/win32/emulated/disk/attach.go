@@ -26,11 +26,10 @@ const (
 // Attach attaches a disk and returns its number. If c.ID is that of a detached
 // disk, it attaches that disk again. Config.Attach is when Windows sees it.
 func (n *Disks) Attach(c nodespec.Disk) (number uint32, err error) {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return 0, err
 	}
+	defer n.Unlock()
 	if err := Validate(c); err != nil {
 		return 0, fmt.Errorf("attach: %w", err)
 	}
@@ -61,11 +60,10 @@ func (n *Disks) AddArrived() {
 // volumes, and no other program holds it.
 func (n *Disks) AwaitDisk(number uint32) error {
 	look := func(scan bool) (bool, error) {
-		n.Mu.Lock()
-		defer n.Mu.Unlock()
-		if err := n.Usable(); err != nil {
+		if err := n.Lock(); err != nil {
 			return false, err
 		}
+		defer n.Unlock()
 		if scan {
 			err := n.Transact(func(t *kernel.Tx) error {
 				t.Privilege = win32.SE_LOAD_DRIVER_NAME
@@ -369,11 +367,10 @@ func (n *Disks) numbered(what string, number uint32) (*Disk, error) {
 // Detach detaches a disk. Its content stays until the disk is attached again by
 // its ID or discarded.
 func (n *Disks) Detach(number uint32) error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return err
 	}
+	defer n.Unlock()
 	d, err := n.numbered("detach", number)
 	if err != nil {
 		return err
@@ -403,11 +400,10 @@ func (n *Disks) Remove(d *Disk) error {
 
 // Discard deletes a detached disk with all its content.
 func (n *Disks) Discard(id string) error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return err
 	}
+	defer n.Unlock()
 	if !n.IsDetached(id) {
 		return fmt.Errorf("discard: no detached disk %q", id)
 	}
@@ -434,13 +430,12 @@ func (n *Disks) Erase(id string) error {
 }
 
 // Grow makes a disk larger, as its array would. Windows notices this only on
-// request: see diskState.
+// request: see [Record].
 func (n *Disks) Grow(number uint32, size uint64) error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return err
 	}
+	defer n.Unlock()
 	d, err := n.numbered("grow", number)
 	if err != nil {
 		return err
@@ -471,6 +466,7 @@ func (n *Disks) Grow(number uint32, size uint64) error {
 // Source: document, CM_Reenumerate_DevNode.
 func (n *Disks) Reenumerate() error { return n.Do(n.Scan) }
 
+// Scan is Reenumerate in the transaction of a call.
 func (n *Disks) Scan(t *kernel.Tx) error {
 	// CR_ACCESS_DENIED (Microsoft: CM_Reenumerate_DevNode, "the caller must have
 	// SeLoadDriverPrivilege").

@@ -88,6 +88,7 @@ const (
 	MaxSize = 256 << 40 // the most that NTFS can use with 64 KiB clusters
 )
 
+// Validate refuses descriptions of disks that cannot be.
 func Validate(c nodespec.Disk) error {
 	if c.SectorSize != 0 && c.SectorSize != 512 && c.SectorSize != 4096 {
 		return fmt.Errorf("sector size %d, want 512 or 4096", c.SectorSize)

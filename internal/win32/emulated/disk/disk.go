@@ -11,6 +11,32 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 )
 
+// Disks are the disks of a node.
+type Disks struct {
+	*kernel.Kernel
+	above   above
+	List    []*Disk // visible disks, by number
+	waiting []*Disk // attached, but not visible yet
+}
+
+// above is what stands on the disks: the volumes.
+type above interface {
+	// Arrange follows a change of a disk. The table becomes the disk's on commit.
+	Arrange(t *kernel.Tx, a Arrangement) error
+	// Arriving reports whether a volume of the disk has not arrived yet.
+	Arriving(d *Disk) bool
+	// Mounted reports whether a range of a disk belongs to a volume with a file system.
+	Mounted(t *kernel.Tx, d *Disk, from, to uint64) bool
+	// Forget forgets what was on a disk.
+	Forget(t *kernel.Tx, disk string)
+}
+
+// New returns disks on which nothing stands yet.
+func New(k *kernel.Kernel) *Disks { return &Disks{Kernel: k} }
+
+// StandOn sets what stands on the disks.
+func (n *Disks) StandOn(a above) { n.above = a }
+
 // Record is the stored state of a disk, under "disk/<id>".
 type Record struct {
 	ID     string `json:"id"`
@@ -169,28 +195,3 @@ type Arrangement struct {
 	Table   win32.Layout
 	Letters map[string]string // configured drive letters, by partition key
 }
-
-// Disks are the disks of a node.
-type Disks struct {
-	*kernel.Kernel
-	above   above
-	List    []*Disk // visible disks, by number
-	waiting []*Disk // attached, but not visible yet
-}
-
-// above is what stands on the disks: the volumes.
-type above interface {
-	// Arrange follows a change of a disk. The table becomes the disk's on commit.
-	Arrange(t *kernel.Tx, a Arrangement) error
-	// Arriving reports whether a volume of the disk has not arrived yet.
-	Arriving(d *Disk) bool
-	// Mounted reports whether a range of a disk belongs to a volume with a file system.
-	Mounted(t *kernel.Tx, d *Disk, from, to uint64) bool
-	// Forget forgets what was on a disk.
-	Forget(t *kernel.Tx, disk string)
-}
-
-func New(k *kernel.Kernel) *Disks { return &Disks{Kernel: k} }
-
-// StandOn sets what stands on the disks.
-func (n *Disks) StandOn(a above) { n.above = a }

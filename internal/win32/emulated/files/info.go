@@ -95,7 +95,7 @@ func (n *Namespace) QuerySecurity(h win32.Handle, info uint32, buf []byte) (size
 }
 
 // SetSecurity implements [win32.Files] for access control lists. The list that a root
-// directory got can be seen with [Node.Show]; no other call on this node asks it, because the
+// directory got can be seen with Show; no other call on this node asks it, because the
 // node's services run as LocalSystem.
 //
 // Source: specification, [MS-FSA] 2.1.5.17; document, NtSetSecurityObject.

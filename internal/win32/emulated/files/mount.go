@@ -11,7 +11,7 @@ import (
 )
 
 // These are the mount manager's changes of directories. Its records of letters
-// and folders are in mountmgr.go.
+// and folders are in package volume.
 
 // dosError converts the NTSTATUS of an Nt call to the last error of the Win32
 // function around it.

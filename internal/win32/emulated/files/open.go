@@ -166,7 +166,7 @@ func (n *Namespace) ntCreateFile(t *kernel.Tx, root win32.Handle, name string, a
 
 // grant returns the access rights of a new handle to e. Generic rights become the
 // corresponding rights of files (winnt.h). The node's services run as LocalSystem, to
-// which access control lists grant everything unless [Node.SetRights] says otherwise. On
+// which access control lists grant everything unless [Namespace.SetRights] says otherwise. On
 // Windows, rights to the directory can grant more: DELETE, and reading attributes.
 func grant(access uint32, e *filetree.Entry) uint32 {
 	for _, g := range []struct{ generic, means uint32 }{

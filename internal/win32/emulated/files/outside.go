@@ -20,11 +20,10 @@ func (n *Namespace) place(path string) (place, error) {
 // Files returns a directory and all files and directories below it, each after its parent.
 // It does not follow links. A missing directory is no error.
 func (n *Namespace) Files(dir string) ([]nodespec.File, error) {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return nil, err
 	}
+	defer n.Unlock()
 	p, err := n.place(dir)
 	if err != nil || p.entry == nil {
 		return nil, nil

@@ -20,11 +20,10 @@ const AdapterName = `Root\ISCSIPRT\0000_0`
 // initiator is do for a call of the iSCSI initiator. Such a call may consist of
 // several transactions, and fails unless MSiSCSI runs.
 func (n *Initiator) initiator(call func() error) error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if n.Usable() != nil {
+	if n.Lock() != nil {
 		return win32.ERROR_IO_DEVICE // Source: node, it cannot store its state
 	}
+	defer n.Unlock()
 	n.ApplyDue()
 	if !n.services.ISCSIRuns() {
 		// Source: program, HPE common-host-libs; the text of the code in iscsierr.h.

@@ -25,6 +25,7 @@ func isPortal(c nodespec.ISCSIPortal) bool {
 	return c.Address != "" && !strings.ContainsAny(c.Address, "[]")
 }
 
+// Validate refuses descriptions of targets and portals that cannot be.
 func Validate(c nodespec.ISCSI) error {
 	for _, p := range c.Portals {
 		if !isPortal(p) {
@@ -177,11 +178,10 @@ func (n *Initiator) putSecret(t *kernel.Tx, s iscsiSecret) {
 // SetISCSITarget creates a target, or replaces the one with its IQN. Existing
 // sessions and disks do not change.
 func (n *Initiator) SetISCSITarget(c nodespec.ISCSITarget) error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return err
 	}
+	defer n.Unlock()
 	if err := validateISCSITarget(c); err != nil {
 		return err
 	}
@@ -192,11 +192,10 @@ func (n *Initiator) SetISCSITarget(c nodespec.ISCSITarget) error {
 // disks, except of those that programs have open or that other targets have, too. The
 // initiator's knowledge of it stays until its portals are refreshed.
 func (n *Initiator) RemoveISCSITarget(iqn string) error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return err
 	}
+	defer n.Unlock()
 	target, ok := n.targets[foldIQN(iqn)]
 	if !ok {
 		return fmt.Errorf("no iSCSI target %q", iqn)

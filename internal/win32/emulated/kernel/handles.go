@@ -47,6 +47,7 @@ func (n *Kernel) OpenHandles() []string {
 	return n.HandlePaths()
 }
 
+// HandlePaths is OpenHandles for a caller that holds the lock.
 func (n *Kernel) HandlePaths() []string {
 	paths := make([]string, 0, len(n.handles))
 	for _, h := range n.handles {
@@ -56,7 +57,7 @@ func (n *Kernel) HandlePaths() []string {
 	return paths
 }
 
-// Insert opens a handle for o. path is for display ([Node.OpenHandles]).
+// Insert opens a handle for o. path is for display ([Kernel.OpenHandles]).
 func (n *Kernel) Insert(o Object, path string) win32.Handle {
 	// Windows' handles are multiples of 4. Numbers are not reused, so that any use
 	// after close is noticed.

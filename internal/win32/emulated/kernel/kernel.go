@@ -1,7 +1,9 @@
 package kernel
 
 import (
+	"crypto/pbkdf2"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -231,10 +233,42 @@ func (n *Kernel) Cause(err error) error {
 	return err
 }
 
+// Lock takes the node's lock, unless the node cannot be changed.
+func (n *Kernel) Lock() error {
+	n.Mu.Lock()
+	err := n.Usable()
+	if err != nil {
+		n.Mu.Unlock()
+	}
+	return err
+}
+
+// Unlock gives back what Lock has taken.
+func (n *Kernel) Unlock() { n.Mu.Unlock() }
+
 // Usable returns nil while the node can be changed.
 func (n *Kernel) Usable() error {
 	if n.closed {
 		return errors.New("emulated node: closed")
 	}
 	return n.broken
+}
+
+// Chosen logs that the node did what one of its options says and Windows does not always
+// do, such as refusing a call. The message names the value with which it would not have.
+func (n *Kernel) Chosen(key, what, target string) {
+	for _, o := range behavior.All() {
+		if o.Key == key {
+			n.Log.Info("Behave as the option says", "what", what, "target", target,
+				"option", key, "value", *o.Of(&n.Windows), "otherwise", o.Values[len(o.Values)-1].Name)
+		}
+	}
+}
+
+// passwordRounds is low, because it only protects passwords of tests.
+const passwordRounds = 1000
+
+// HashPassword returns what a server stores of a password.
+func HashPassword(password string, salt []byte) ([]byte, error) {
+	return pbkdf2.Key(sha256.New, password, salt, passwordRounds, sha256.Size)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// watch is what [Node.Watch] set.
+// watch is what [Kernel.Watch] set.
 type watch struct {
 	before, after func()
 	signal        chan struct{} // a change outside of a Win32 call
@@ -63,11 +63,10 @@ func (n *Kernel) ChangesIn(delay time.Duration) {
 
 // Outside runs a change that comes from outside of the node.
 func (n *Kernel) Outside(what, path string, change func(t *Tx) error) error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return err
 	}
+	defer n.Unlock()
 	if err := n.Transact(change); err != nil {
 		return fmt.Errorf("%s %q: %w", what, path, n.Cause(err))
 	}

@@ -58,6 +58,7 @@ func firstState(c nodespec.Service) (uint32, error) {
 	return 0, fmt.Errorf("state %q, want running, stopped or paused", c.State)
 }
 
+// Validate refuses descriptions of services that cannot be.
 func Validate(c nodespec.Service) error {
 	if !validServiceName(c.Name) {
 		return fmt.Errorf("service name %q, want 1 to %d characters without slashes", c.Name, serviceNameMax)
@@ -138,6 +139,7 @@ type Services struct {
 	services map[string]*service // by key
 }
 
+// New returns a service control manager without services.
 func New(k *kernel.Kernel) *Services {
 	return &Services{Kernel: k, services: map[string]*service{}}
 }
@@ -210,11 +212,10 @@ func (n *Services) service(name string) *service { return n.services[serviceKey(
 
 // SetService creates a service, or replaces the one with its name.
 func (n *Services) SetService(c nodespec.Service) error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return err
 	}
+	defer n.Unlock()
 	if err := Validate(c); err != nil {
 		return err
 	}

@@ -131,11 +131,10 @@ func (n *Network) addSMBServer(t *kernel.Tx, c nodespec.SMBServer) error {
 
 // changeServer changes a server. change works on a copy.
 func (n *Network) changeServer(name string, change func(t *kernel.Tx, s *smbServer) error) error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return err
 	}
+	defer n.Unlock()
 	s, ok := n.smb.servers[foldSMB(name)]
 	if !ok {
 		return fmt.Errorf("no SMB server %q", name)
@@ -164,11 +163,10 @@ func cloneMap[V any](m map[string]V) map[string]V {
 
 // AddSMBServer adds an SMB server to the network.
 func (n *Network) AddSMBServer(c nodespec.SMBServer) error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return err
 	}
+	defer n.Unlock()
 	if err := n.Transact(func(t *kernel.Tx) error { return n.addSMBServer(t, c) }); err != nil {
 		return n.Cause(err)
 	}
@@ -221,11 +219,10 @@ func (n *Network) RemoveSMBAccount(server, user string) error {
 // RemoveSMBServer removes a server for good, with its shares. Mappings of them
 // stay, but are disconnected.
 func (n *Network) RemoveSMBServer(server string) error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return err
 	}
+	defer n.Unlock()
 	key := foldSMB(server)
 	s, ok := n.smb.servers[key]
 	if !ok {
@@ -235,8 +232,7 @@ func (n *Network) RemoveSMBServer(server string) error {
 		for _, sh := range s.Shares {
 			n.dropShare(t, s.Name, sh)
 		}
-		t.Delete(smbServerPrefix + key)
-		t.OnCommit(func() { delete(n.smb.servers, key) })
+		kernel.DeleteFrom(t, n.smb.servers, smbServerPrefix, key)
 		return nil
 	}))
 }
@@ -290,11 +286,10 @@ func (n *Network) ShowSMBMappingStatus(remote, status string, lists int) error {
 }
 
 func (n *Network) changeMapping(remote, status string, change func(m *smbMapping, number uint32)) error {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	if err := n.Usable(); err != nil {
+	if err := n.Lock(); err != nil {
 		return err
 	}
+	defer n.Unlock()
 	share, err := winpath.ParseShare(remote)
 	m, ok := n.smb.mappings[share]
 	if err != nil || !ok {

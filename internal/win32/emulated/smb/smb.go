@@ -92,9 +92,7 @@ func foldSMB(s string) string { return strings.ToLower(s) }
 
 // setServer and setMapping store a record, and update memory on commit.
 func (n *Network) setServer(t *kernel.Tx, s smbServer) {
-	key := foldSMB(s.Name)
-	t.Put(smbServerPrefix+key, s)
-	t.OnCommit(func() { n.smb.servers[key] = s })
+	kernel.PutIn(t, n.smb.servers, smbServerPrefix, foldSMB(s.Name), s)
 }
 
 func (n *Network) setMapping(t *kernel.Tx, m smbMapping) {
@@ -110,12 +108,8 @@ func (n *Network) deleteMapping(t *kernel.Tx, m smbMapping) {
 // Load reads servers and mappings. Windows kept running while the process was
 // not, so mappings are unchanged.
 func (n *Network) Load() error {
-	for _, k := range n.Store.Keys(smbServerPrefix) {
-		var s smbServer
-		if err := n.Store.Read(k, &s); err != nil {
-			return fmt.Errorf("%s: %w", k, err)
-		}
-		n.smb.servers[foldSMB(s.Name)] = s
+	if err := kernel.LoadIn(n.Store, n.smb.servers, smbServerPrefix); err != nil {
+		return err
 	}
 	for _, k := range n.Store.Keys(smbMappingPrefix) {
 		var m smbMapping

@@ -12,7 +12,7 @@ import (
 
 // The mount manager records which volume has which drive letter and at which
 // folders it is mounted, even while the volume does not exist. The folder itself
-// is a reparse point in the file system (files_mount.go). As on Windows, the
+// is a reparse point in the file system (package files). As on Windows, the
 // record of a folder that lost its reparse point in another way than
 // DeleteMountPoint stays (docs/develop/contract/files.md#removal).
 

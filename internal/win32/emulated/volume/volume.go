@@ -87,7 +87,7 @@ type Volume struct {
 	cached  time.Time // when the storage provider of WMI knows the volume; zero if it does not
 
 	Gone       bool          // removed: its handles can only be closed
-	OfflineNow bool          // by IOCTL_VOLUME_OFFLINE, or because it is new: see volumeRecord
+	OfflineNow bool          // by IOCTL_VOLUME_OFFLINE, or because it is new: see Record
 	locked     bool          // a handle has locked it (FSCTL_LOCK_VOLUME)
 	formatting *formatting   // in progress, or nil
 	Share      winpath.Share // for an SMB share, which has files but no device
