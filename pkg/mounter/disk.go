@@ -36,7 +36,10 @@ type StageOptions struct {
 	// Partition is the number of a partition that exists. 0 means the only one with a volume,
 	// which is made on a blank disk.
 	Partition uint32
-	Format    Format
+	// AllocationUnit is the size of an allocation unit in bytes, if the volume is formatted. 0 lets
+	// Windows choose. Another fails with hosterr.ErrUnimplemented before volume/v3alpha1.
+	AllocationUnit uint32
+	Format         Format
 	// Grow also grows the volume to the end of its disk, as after a snapshot was restored to
 	// a larger one.
 	Grow bool
@@ -129,7 +132,7 @@ func (m *Mounter) mount(ctx context.Context, d Disk, path string, o StageOptions
 		if err := m.sameVolume(ctx, d, volumeID); err != nil {
 			return "", err
 		}
-		if _, err := m.node.Volume.FormatVolume(relying, &volume.FormatVolumeRequest{VolumeID: volumeID}); err != nil {
+		if _, err := m.node.Volume.FormatVolume(relying, &volume.FormatVolumeRequest{VolumeID: volumeID, AllocationUnitBytes: o.AllocationUnit}); err != nil {
 			return "", err
 		}
 	}

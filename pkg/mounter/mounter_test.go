@@ -339,18 +339,22 @@ func TestFormat(t *testing.T) {
 		way    way
 		disk   simnode.Disk
 		format mounter.Format
+		unit   uint32
 		kind   error // nil: staged
 		text   string
 	}{
-		{"blank", allPipes, blank, mounter.IfBlank, nil, ""},
-		{"data", allPipes, data, mounter.Never, nil, ""},
-		{"blank, never", allPipes, blank, mounter.Never, hosterr.ErrFailedPrecondition, "not to be formatted"},
-		{"foreign", allPipes, foreign, mounter.IfProxySaysUnformatted, hosterr.ErrFailedPrecondition, ""},
-		{"old proxy, data", existing, data, mounter.IfBlank, nil, ""},
-		{"old proxy, blank", existing, blank, mounter.IfBlank, hosterr.ErrUnimplemented, "cannot tell whether it is blank"},
-		{"old proxy, foreign", existing, foreign, mounter.IfBlank, hosterr.ErrUnimplemented, "cannot tell whether it is blank"},
-		{"old proxy, blank, by name", existing, blank, mounter.IfProxySaysUnformatted, nil, ""},
-		{"unknown option", allPipes, blank, 9, hosterr.ErrInvalid, "want IfBlank"},
+		{"blank", allPipes, blank, mounter.IfBlank, 0, nil, ""},
+		{"data", allPipes, data, mounter.Never, 0, nil, ""},
+		{"blank, never", allPipes, blank, mounter.Never, 0, hosterr.ErrFailedPrecondition, "not to be formatted"},
+		{"foreign", allPipes, foreign, mounter.IfProxySaysUnformatted, 0, hosterr.ErrFailedPrecondition, ""},
+		{"old proxy, data", existing, data, mounter.IfBlank, 0, nil, ""},
+		{"old proxy, blank", existing, blank, mounter.IfBlank, 0, hosterr.ErrUnimplemented, "cannot tell whether it is blank"},
+		{"old proxy, foreign", existing, foreign, mounter.IfBlank, 0, hosterr.ErrUnimplemented, "cannot tell whether it is blank"},
+		{"old proxy, blank, by name", existing, blank, mounter.IfProxySaysUnformatted, 0, nil, ""},
+		{"unknown option", allPipes, blank, 9, 0, hosterr.ErrInvalid, "want IfBlank"},
+		{"blank, in units", allPipes, blank, mounter.IfBlank, 64 << 10, nil, ""},
+		{"blank, in no units", allPipes, blank, mounter.IfBlank, 1000, hosterr.ErrInvalid, "1000"},
+		{"old version, blank, in units", v1Pipes, blank, mounter.IfBlank, 64 << 10, hosterr.ErrUnimplemented, "AllocationUnitBytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := newWorld(t, c.way)
@@ -363,7 +367,7 @@ func TestFormat(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := x.state().Disks[info.Number].Style
-			_, err = x.m.StageDisk(x.soon(), d, staging, mounter.StageOptions{Format: c.format, FSType: "NTFS"})
+			_, err = x.m.StageDisk(x.soon(), d, staging, mounter.StageOptions{Format: c.format, AllocationUnit: c.unit, FSType: "NTFS"})
 			if c.kind == nil {
 				if err != nil {
 					t.Error(err)
@@ -371,7 +375,7 @@ func TestFormat(t *testing.T) {
 				return
 			}
 			refused(t, "stage", err, c.kind, c.text)
-			if now := x.state().Disks[info.Number].Style; now != before {
+			if now := x.state().Disks[info.Number].Style; now != before && c.unit == 0 {
 				t.Errorf("the disk was %s and is %s", before, now)
 			}
 		})

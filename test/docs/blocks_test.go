@@ -177,7 +177,7 @@ func script(p page, dir string) (string, []step, error) {
 	var all []step
 	b.WriteString("set -eu\n")
 	for _, bl := range p.blocks {
-		if len(bl.info) == 2 && (bl.kind() == "yaml" || bl.kind() == "json") {
+		if len(bl.info) == 2 && (bl.kind() == "yaml" || bl.kind() == "json" || bl.kind() == "go") {
 			// Files are written before the script runs; a page uses each name once.
 			if err := os.WriteFile(filepath.Join(dir, filepath.Base(bl.info[1])), []byte(bl.body), 0o600); err != nil {
 				return "", nil, err

@@ -10,9 +10,11 @@
 //   - console: commands after "$ " and their output. They run in the same shell and
 //     may fail. A line … stands for any number of lines.
 //   - go: parsed, as a file or a part of one.
-//   - yaml, json: parsed. If a file name follows, the block is also written to that
-//     file, for the commands after it.
+//   - yaml, json: parsed.
 //   - text, diff: not checked.
+//
+// If a file name follows go, yaml or json, the block is also written to that file, for the commands
+// of the page.
 //
 // Blocks of other kinds fail. So do links to missing files and headings, and
 // default values of flags that differ from the program's help.

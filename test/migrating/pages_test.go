@@ -22,8 +22,9 @@ const root = "../.."
 // written are pages whose blocks are parts of functions, so they are in no file.
 var written = []string{"pkg-utils.md"}
 
-// block matches a Go block with the comment before it, as described in the package comment.
-var block = regexp.MustCompile("(?ms)^(?:<!-- (\\S+\\.go): ([^\n]*) -->\n\n?)?```go\n(.*?)^```$")
+// block matches a Go block with the comment before it, as described in the package comment. A file
+// name after its fence is one of test/docs.
+var block = regexp.MustCompile("(?ms)^(?:<!-- (\\S+\\.go): ([^\n]*) -->\n\n?)?```go( \\S+)?\n(.*?)^```$")
 
 // The Go blocks of the pages are those of the files that they name.
 func TestPagesShowFiles(t *testing.T) {
@@ -49,7 +50,7 @@ func TestPagesShowFiles(t *testing.T) {
 		changed := block.ReplaceAllStringFunc(string(text), func(b string) string {
 			m := block.FindStringSubmatch(b)
 			if m[1] == "" {
-				t.Errorf("%s: no comment names the file of a block of Go:\n%s", page, m[3])
+				t.Errorf("%s: no comment names the file of a block of Go:\n%s", page, m[4])
 				return b
 			}
 			want, err := declarations(m[1], strings.Split(m[2], ", "))
@@ -58,10 +59,10 @@ func TestPagesShowFiles(t *testing.T) {
 				return b
 			}
 			shown++
-			if m[3] != want && !*write {
+			if m[4] != want && !*write {
 				t.Errorf("%s: the block of %s: %s differs from the file; run go test ./migrating -write in the module test", page, m[1], m[2])
 			}
-			return fmt.Sprintf("<!-- %s: %s -->\n\n```go\n%s```", m[1], m[2], want)
+			return fmt.Sprintf("<!-- %s: %s -->\n\n```go%s\n%s```", m[1], m[2], m[3], want)
 		})
 		if *write && changed != string(text) {
 			if err := os.WriteFile(page, []byte(changed), 0o644); err != nil {
