@@ -15,6 +15,7 @@ import (
 	smbv1alpha1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1alpha1"
 	smbv1beta1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta1"
 	smbv1beta2 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta2"
+	smbv2alpha1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v2alpha1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -41,6 +42,8 @@ var withSecrets = map[string]struct {
 	"smb/v1beta1":                        {&smbv1beta1.NewSmbGlobalMappingRequest{Username: "seen", Password: marked}, "password", "seen"},
 	"smb/v1beta2":                        {&smbv1beta2.NewSmbGlobalMappingRequest{Username: "seen", Password: marked}, "password", "seen"},
 	"smb/v1":                             {&smbv1.NewSmbGlobalMappingRequest{Username: "seen", Password: marked}, "password", "seen"},
+	"smb/v2alpha1":                       {&smbv2alpha1.NewSmbGlobalMappingRequest{Username: "seen", Password: marked}, "password", "seen"},
+	"smb/v2alpha1 Update":                {&smbv2alpha1.UpdateSmbGlobalMappingRequest{Username: "seen", Password: marked}, "password", "seen"},
 }
 
 // prints are the ways to print a message into a log.

@@ -31,6 +31,7 @@ func published() []api {
 		{"smb", apiversion.NewVersionOrPanic("v1beta1")},
 		{"smb", apiversion.NewVersionOrPanic("v1beta2")},
 		{"smb", apiversion.NewVersionOrPanic("v1")},
+		{"smb", apiversion.NewVersionOrPanic("v2alpha1")},
 		{"system", apiversion.NewVersionOrPanic("v1alpha1")},
 		{"volume", apiversion.NewVersionOrPanic("v1alpha1")},
 		{"volume", apiversion.NewVersionOrPanic("v1beta1")},

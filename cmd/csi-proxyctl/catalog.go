@@ -34,6 +34,7 @@ import (
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1alpha1"
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta1"
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta2"
+	_ "github.com/kubernetes-csi/csi-proxy/client/api/smb/v2alpha1"
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/system/v1alpha1"
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
 	_ "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1alpha1"

@@ -38,19 +38,21 @@ func (a *app) smbCommand() *cobra.Command {
 
 // smbMapping is a mapping in the list.
 type smbMapping struct {
-	Remote string   `json:"remote"`
-	User   string   `json:"user"`
-	Status string   `json:"status"`
-	UsedBy []string `json:"usedBy"`
+	Remote string `json:"remote"`
+	User   string `json:"user"`
+	Status string `json:"status"`
+	// Requires is what the connection must have: privacy, integrity or nothing. Empty if unknown.
+	Requires string   `json:"requires"`
+	UsedBy   []string `json:"usedBy"`
 }
 
 // smbMappings returns the mappings of the node, through the pipe of administrators: the API has no
-// method that lists them.
+// method that lists all, with the links of all.
 func (a *app) smbMappings(ctx context.Context) ([]smbMapping, error) {
 	node, err := a.describe(ctx, &admin.DescribeRequest{Mappings: true})
 	list := []smbMapping{}
 	for _, m := range node.GetMappings() {
-		list = append(list, smbMapping{m.Share, m.User, m.Status, append([]string{}, m.UsedBy...)})
+		list = append(list, smbMapping{m.Share, m.User, m.Status, m.Requires, append([]string{}, m.UsedBy...)})
 	}
 	return list, err
 }
@@ -67,9 +69,9 @@ func (a *app) smbListCommand() *cobra.Command {
 			}
 			var rows [][]string
 			for _, m := range list {
-				rows = append(rows, []string{m.Remote, m.User, m.Status, strings.Join(m.UsedBy, " ")})
+				rows = append(rows, []string{m.Remote, m.User, m.Status, m.Requires, strings.Join(m.UsedBy, " ")})
 			}
-			return a.print(list, "SHARE USER STATUS USED-BY", rows)
+			return a.print(list, "SHARE USER STATUS REQUIRES USED-BY", rows)
 		},
 	})
 }

@@ -707,7 +707,10 @@ type Mapping struct {
 	User   string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// The links of CSI volumes that lead to the share.
-	UsedBy        []string `protobuf:"bytes,4,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`
+	UsedBy []string `protobuf:"bytes,4,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`
+	// What its connection must have: privacy, integrity, both with a blank, or nothing; empty if
+	// Windows does not report it.
+	Requires      string `protobuf:"bytes,5,opt,name=requires,proto3" json:"requires,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -768,6 +771,13 @@ func (x *Mapping) GetUsedBy() []string {
 		return x.UsedBy
 	}
 	return nil
+}
+
+func (x *Mapping) GetRequires() string {
+	if x != nil {
+		return x.Requires
+	}
+	return ""
 }
 
 // Disk is a disk of the node.
@@ -1835,12 +1845,13 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\bproblems\x18\r \x03(\v2\x19.csiproxyadmin.v1.ProblemR\bproblems\"5\n" +
 	"\aProblem\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x16\n" +
-	"\x06remedy\x18\x02 \x01(\tR\x06remedy\"d\n" +
+	"\x06remedy\x18\x02 \x01(\tR\x06remedy\"\x80\x01\n" +
 	"\aMapping\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\tR\x05share\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
 	"\x06status\x18\x03 \x01(\tR\x06status\x12\x17\n" +
-	"\aused_by\x18\x04 \x03(\tR\x06usedBy\"\xf7\x02\n" +
+	"\aused_by\x18\x04 \x03(\tR\x06usedBy\x12\x1a\n" +
+	"\brequires\x18\x05 \x01(\tR\brequires\"\xf7\x02\n" +
 	"\x04Disk\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x1d\n" +
 	"\n" +

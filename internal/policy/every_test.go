@@ -49,18 +49,18 @@ type rule struct {
 // free are the fields that need no rule, by request and field or by field alone, with
 // the reason.
 var free = map[string]string{
-	"Identifiers":                             "is compared with identifiers of the disk",
-	"VolumeID":                                "the service fails for unknown volumes and protects those of Windows",
-	"filesystem.PathValidRequest.Path":        "no version of the API has the method",
-	"volume.FormatVolumeRequest.Filesystem":   "is the word ntfs or refused",
-	"system.GetServiceRequest.Name":           "callers may query every service",
-	"smb.NewSMBGlobalMappingRequest.Username": "an account of the server",
-	"smb.NewSMBGlobalMappingRequest.Password": "is sent to the server only",
-	"TargetAddress":                           "a portal may be on any machine: the initiator connects to it with iSCSI and accesses nothing on the node",
-	"IQN":                                     "a name defined by the portal",
-	"ChapUsername":                            "is sent to the portal only",
-	"ChapSecret":                              "is sent to the portal only",
-	"MutualChapSecret":                        "the initiator stores it and sends it to portals only",
+	"Identifiers":                           "is compared with identifiers of the disk",
+	"VolumeID":                              "the service fails for unknown volumes and protects those of Windows",
+	"filesystem.PathValidRequest.Path":      "no version of the API has the method",
+	"volume.FormatVolumeRequest.Filesystem": "is the word ntfs or refused",
+	"system.GetServiceRequest.Name":         "callers may query every service",
+	"Username":                              "an account of the server",
+	"Password":                              "is sent to the server only",
+	"TargetAddress":                         "a portal may be on any machine: the initiator connects to it with iSCSI and accesses nothing on the node",
+	"IQN":                                   "a name defined by the portal",
+	"ChapUsername":                          "is sent to the portal only",
+	"ChapSecret":                            "is sent to the portal only",
+	"MutualChapSecret":                      "the initiator stores it and sends it to portals only",
 }
 
 // text is a text field of a request or of a struct in it.
@@ -108,7 +108,7 @@ func (x text) set(request reflect.Value, value string) {
 		v = v.Field(i)
 	}
 	if v.Kind() == reflect.Slice {
-		v.Set(reflect.ValueOf([]string{value}))
+		v.Set(reflect.ValueOf([]string{`C:\var\lib\kubelet\pods\first`, value}))
 		return
 	}
 	v.SetString(value)

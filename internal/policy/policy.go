@@ -153,6 +153,17 @@ func (r *Rules) Check(request any) error {
 			return err
 		}
 		return checkGiven(in.LocalPath, r.Dirs.checkChange)
+	case *smb.UpdateSMBGlobalMappingRequest:
+		return r.SMB.check(in.RemotePath)
+	case *smb.GetSMBGlobalMappingRequest:
+		if err := r.SMB.check(in.RemotePath); err != nil {
+			return err
+		}
+		for _, path := range in.LocalPaths {
+			if err := r.Dirs.Check(path); err != nil {
+				return err
+			}
+		}
 	case *smb.RemoveSMBGlobalMappingRequest:
 		return r.SMB.check(in.RemotePath)
 

@@ -51,6 +51,10 @@ type Use struct {
 	Local        string // the drive "G:", or "" for a mapping without a letter
 	User, Domain string // of its credentials; empty if Windows does not report them
 	Status       uint32 // USE_OK …
+	// Flags are those that the mapping was made with (REQUIRE_CONNECTION_…), unless FlagsUnknown
+	// says that Windows does not report them.
+	Flags        uint32
+	FlagsUnknown bool
 }
 
 // Levels and flags of the NetUse functions (lmuse.h, lmuseflg.h).

@@ -19,7 +19,7 @@ func TestEnabled(t *testing.T) {
 	}
 	for _, test := range []struct{ want, got []string }{
 		{nil, names(all)},
-		{[]string{"smb", "disk/v1"}, []string{"disk/v1", "smb/v1alpha1", "smb/v1beta1", "smb/v1beta2", "smb/v1"}},
+		{[]string{"smb", "disk/v1"}, []string{"disk/v1", "smb/v1alpha1", "smb/v1beta1", "smb/v1beta2", "smb/v1", "smb/v2alpha1"}},
 		{[]string{"disk/v1", "disk/v1"}, []string{"disk/v1"}},
 		{[]string{"system/v1alpha1", "system"}, []string{"system/v1alpha1"}},
 	} {

@@ -9,8 +9,44 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/api/smb/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta1"
 	"github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta2"
+	"github.com/kubernetes-csi/csi-proxy/client/api/smb/v2alpha1"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
+
+// v2alpha1_GetSmbGlobalMapping serves v2alpha1.
+func v2alpha1_GetSmbGlobalMapping(ctx context.Context, to target[smb.Service], in *v2alpha1.GetSmbGlobalMappingRequest) (*v2alpha1.GetSmbGlobalMappingResponse, error) {
+	out, err := ask(ctx, to, smb.Service.GetSMBGlobalMapping, &smb.GetSMBGlobalMappingRequest{RemotePath: in.RemotePath, LocalPaths: in.LocalPaths})
+	if err != nil {
+		return nil, err
+	}
+	if out == nil {
+		return nil, noAnswer("GetSMBGlobalMapping")
+	}
+	return &v2alpha1.GetSmbGlobalMappingResponse{
+		Status:              v2alpha1.MappingStatus(out.Status),
+		RequirePrivacy:      out.RequirePrivacy,
+		RequireIntegrity:    out.RequireIntegrity,
+		RequirementsUnknown: out.RequirementsUnknown,
+		Links:               out.Links,
+		LinksIncomplete:     out.LinksIncomplete,
+		LocalPaths:          out.LocalPaths,
+	}, nil
+}
+
+// v2alpha1_NewSmbGlobalMapping serves v2alpha1.
+func v2alpha1_NewSmbGlobalMapping(ctx context.Context, to target[smb.Service], in *v2alpha1.NewSmbGlobalMappingRequest) (*v2alpha1.NewSmbGlobalMappingResponse, error) {
+	if _, err := ask(ctx, to, smb.Service.NewSMBGlobalMapping, &smb.NewSMBGlobalMappingRequest{
+		RemotePath:       in.RemotePath,
+		LocalPath:        in.LocalPath,
+		Username:         in.Username,
+		Password:         in.Password,
+		RequirePrivacy:   in.RequirePrivacy,
+		RequireIntegrity: in.RequireIntegrity,
+	}); err != nil {
+		return nil, err
+	}
+	return &v2alpha1.NewSmbGlobalMappingResponse{}, nil
+}
 
 // v1_NewSmbGlobalMapping serves v1beta2, v1.
 func v1_NewSmbGlobalMapping(ctx context.Context, to target[smb.Service], in *v1.NewSmbGlobalMappingRequest) (*v1.NewSmbGlobalMappingResponse, error) {
@@ -38,12 +74,12 @@ func v1beta1_NewSmbGlobalMapping(ctx context.Context, to target[smb.Service], in
 	return &v1beta1.NewSmbGlobalMappingResponse{}, nil
 }
 
-// v1_RemoveSmbGlobalMapping serves v1beta2, v1.
-func v1_RemoveSmbGlobalMapping(ctx context.Context, to target[smb.Service], in *v1.RemoveSmbGlobalMappingRequest) (*v1.RemoveSmbGlobalMappingResponse, error) {
+// v2alpha1_RemoveSmbGlobalMapping serves v1beta2, v1, v2alpha1.
+func v2alpha1_RemoveSmbGlobalMapping(ctx context.Context, to target[smb.Service], in *v2alpha1.RemoveSmbGlobalMappingRequest) (*v2alpha1.RemoveSmbGlobalMappingResponse, error) {
 	if _, err := ask(ctx, to, smb.Service.RemoveSMBGlobalMapping, &smb.RemoveSMBGlobalMappingRequest{RemotePath: in.RemotePath}); err != nil {
 		return nil, err
 	}
-	return &v1.RemoveSmbGlobalMappingResponse{}, nil
+	return &v2alpha1.RemoveSmbGlobalMappingResponse{}, nil
 }
 
 // v1beta1_RemoveSmbGlobalMapping serves v1alpha1, v1beta1.
@@ -54,6 +90,34 @@ func v1beta1_RemoveSmbGlobalMapping(ctx context.Context, to target[smb.Service],
 	return &v1beta1.RemoveSmbGlobalMappingResponse{}, nil
 }
 
+// v2alpha1_UpdateSmbGlobalMapping serves v2alpha1.
+func v2alpha1_UpdateSmbGlobalMapping(ctx context.Context, to target[smb.Service], in *v2alpha1.UpdateSmbGlobalMappingRequest) (*v2alpha1.UpdateSmbGlobalMappingResponse, error) {
+	out, err := ask(ctx, to, smb.Service.UpdateSMBGlobalMapping, &smb.UpdateSMBGlobalMappingRequest{
+		RemotePath: in.RemotePath,
+		Username:   in.Username,
+		Password:   in.Password,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if out == nil {
+		return nil, noAnswer("UpdateSMBGlobalMapping")
+	}
+	return &v2alpha1.UpdateSmbGlobalMappingResponse{InEffect: out.InEffect}, nil
+}
+
+// An enum has the same numbers on both sides: each index must be 0.
+var _ = [...]struct{}{
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_CONNECTING)-int32(smb.MAPPING_STATUS_CONNECTING)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_DISCONNECTED)-int32(smb.MAPPING_STATUS_DISCONNECTED)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_NETWORK_ERROR)-int32(smb.MAPPING_STATUS_NETWORK_ERROR)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_OK)-int32(smb.MAPPING_STATUS_OK)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_PAUSED)-int32(smb.MAPPING_STATUS_PAUSED)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_RECONNECTING)-int32(smb.MAPPING_STATUS_RECONNECTING)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_UNKNOWN)-int32(smb.MAPPING_STATUS_UNKNOWN)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_UNMAPPED)-int32(smb.MAPPING_STATUS_UNMAPPED)],
+}
+
 // SMB returns the versions of the smb API, oldest first. They call impl after check.
 func SMB(impl smb.Service, check Check) []Service {
 	return services("smb", impl, check, []version{
@@ -61,10 +125,14 @@ func SMB(impl smb.Service, check Check) []Service {
 		{"v1beta1", v1beta1.File_github_com_kubernetes_csi_csi_proxy_client_api_smb_v1beta1_api_proto},
 		{"v1beta2", v1beta2.File_github_com_kubernetes_csi_csi_proxy_client_api_smb_v1beta2_api_proto},
 		{"v1", v1.File_github_com_kubernetes_csi_csi_proxy_client_api_smb_v1_api_proto},
+		{"v2alpha1", v2alpha1.File_github_com_kubernetes_csi_csi_proxy_client_api_smb_v2alpha1_api_proto},
 	}, []row[smb.Service]{
+		unary("GetSmbGlobalMapping", v2alpha1_GetSmbGlobalMapping, "v2alpha1"),
+		unary("NewSmbGlobalMapping", v2alpha1_NewSmbGlobalMapping, "v2alpha1"),
 		unary("NewSmbGlobalMapping", v1_NewSmbGlobalMapping, "v1beta2", "v1"),
 		unary("NewSmbGlobalMapping", v1beta1_NewSmbGlobalMapping, "v1alpha1", "v1beta1"),
-		unary("RemoveSmbGlobalMapping", v1_RemoveSmbGlobalMapping, "v1beta2", "v1"),
+		unary("RemoveSmbGlobalMapping", v2alpha1_RemoveSmbGlobalMapping, "v1beta2", "v1", "v2alpha1"),
 		unary("RemoveSmbGlobalMapping", v1beta1_RemoveSmbGlobalMapping, "v1alpha1", "v1beta1"),
+		unary("UpdateSmbGlobalMapping", v2alpha1_UpdateSmbGlobalMapping, "v2alpha1"),
 	})
 }

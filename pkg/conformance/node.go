@@ -31,7 +31,8 @@ type Node struct {
 	Confined bool
 	// Lacks names the methods that the node's version of the API, or every version,
 	// does not have; [ListPartition] stands for the partition number of
-	// ListVolumesOnDisk, and [AllocationUnit] for what FormatVolume can be asked for. These methods must return [errors.ErrUnsupported]; cases
+	// ListVolumesOnDisk, [AllocationUnit] for what FormatVolume can be asked for, and
+	// [MappingProtection] for NewSMBGlobalMapping. These methods must return [errors.ErrUnsupported]; cases
 	// that call them are skipped.
 	Lacks []string
 	// SystemDisk is the number of the disk that Windows runs from.
@@ -83,6 +84,9 @@ const ListPartition = "ListVolumesOnDisk of a partition"
 
 // AllocationUnit is a value for [Node.Lacks].
 const AllocationUnit = "FormatVolume with a file system or an allocation unit"
+
+// MappingProtection is a value for [Node.Lacks].
+const MappingProtection = "NewSMBGlobalMapping with privacy or integrity"
 
 // Setup is how a case needs its node to be configured.
 type Setup struct {

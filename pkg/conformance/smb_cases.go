@@ -26,6 +26,51 @@ func (e *env) mapShare(remote, local, user, password string) error {
 	return checkResponse(e, "NewSMBGlobalMapping", out, err)
 }
 
+func (e *env) protectShare(remote, local, user, password string, privacy, integrity bool) error {
+	e.Helper()
+	out, err := e.n.SMB.NewSMBGlobalMapping(e.ctx, &smb.NewSMBGlobalMappingRequest{
+		RemotePath: remote, LocalPath: local, Username: user, Password: password, RequirePrivacy: privacy, RequireIntegrity: integrity,
+	})
+	e.hides(err, annsOne, annsTwo, bobsOne)
+	return checkResponse(e, MappingProtection, out, err)
+}
+
+// updateShare returns whether the new credentials are in effect.
+func (e *env) updateShare(remote, user, password string) (bool, error) {
+	e.Helper()
+	out, err := e.n.SMB.UpdateSMBGlobalMapping(e.ctx, &smb.UpdateSMBGlobalMappingRequest{RemotePath: remote, Username: user, Password: password})
+	e.hides(err, annsOne, annsTwo, bobsOne)
+	err = checkResponse(e, "UpdateSMBGlobalMapping", out, err)
+	return err == nil && out.InEffect, err
+}
+
+// wantUpdate checks that the server accepts new credentials, and whether they are in effect.
+func (e *env) wantUpdate(remote, user, password string, inEffect bool) {
+	e.Helper()
+	if got, err := e.updateShare(remote, user, password); err != nil || got != inEffect {
+		e.Errorf("UpdateSMBGlobalMapping: in effect %t, %v, want %t", got, err, inEffect)
+	}
+}
+
+func (e *env) getShare(remote string, paths ...string) (smb.GetSMBGlobalMappingResponse, error) {
+	e.Helper()
+	out, err := e.n.SMB.GetSMBGlobalMapping(e.ctx, &smb.GetSMBGlobalMappingRequest{RemotePath: remote, LocalPaths: paths})
+	if err = checkResponse(e, "GetSMBGlobalMapping", out, err); err != nil || out == nil {
+		return smb.GetSMBGlobalMappingResponse{}, err
+	}
+	return *out, nil
+}
+
+// wantShare checks the status of a mapping, how many links use it, and which of paths.
+func (e *env) wantShare(remote string, status smb.MappingStatus, links uint32, own []string, paths ...string) {
+	e.Helper()
+	got, err := e.getShare(remote, paths...)
+	slices.Sort(got.LocalPaths)
+	if err != nil || got.Status != status || got.Links != links || got.LinksIncomplete || !slices.Equal(got.LocalPaths, own) {
+		e.Errorf("GetSMBGlobalMapping of %s: %+v, %v, want status %d and %d links, of which %q", remote, got, err, status, links, own)
+	}
+}
+
 func (e *env) unmapShare(remote string) error {
 	e.Helper()
 	out, err := e.n.SMB.RemoveSMBGlobalMapping(e.ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote})
@@ -265,6 +310,89 @@ func smbCases() []testCase {
 			}
 			e.wantRead(v1, v2)
 			e.wantMappings("data ann")
+		}},
+		{name: "use of a mapping is counted, and only links that the caller names are listed", run: func(e *env) {
+			e.nas()
+			v1, v2, v3 := e.stage("v1"), e.stage("v2"), e.stage("v3")
+			e.wantShare(data, smb.MAPPING_STATUS_UNMAPPED, 0, nil, v1)
+			e.ok(e.mapShare(data, "", "ann", annsOne))
+			e.wantShare(data, smb.MAPPING_STATUS_OK, 0, nil, v1)
+			e.ok(e.mapShare(data, v1, "ann", annsOne))
+			e.ok(e.mapShare(data+`\inside`, v2, "ann", annsOne))
+			e.ok(e.mapShare(logs, v3, "ann", annsOne))
+			above := v1[:strings.LastIndexByte(v1, '\\')]
+			e.wantShare(data, smb.MAPPING_STATUS_OK, 2, nil)
+			e.wantShare(data+`\inside`, smb.MAPPING_STATUS_OK, 2, nil, above, v3, above+`\none`)
+			e.wantShare("//"+nas+"/DATA", smb.MAPPING_STATUS_OK, 2, []string{v1}, v1, v3)
+			e.wantShare(logs, smb.MAPPING_STATUS_OK, 1, []string{v3}, v1, v2, v3)
+			e.down(true)
+			e.wantShare(data, smb.MAPPING_STATUS_DISCONNECTED, 2, []string{v2}, v2)
+			e.down(false)
+			e.ok(e.rmdir(v1, false))
+			e.wantShare(data, smb.MAPPING_STATUS_DISCONNECTED, 1, nil, v1) // until it is used
+			e.ok(e.rmdir(v2, false))
+			e.ok(e.unmapShare(data))
+			e.wantShare(data, smb.MAPPING_STATUS_UNMAPPED, 0, nil, v1, v2)
+			_, err := e.getShare(`\\` + nas)
+			e.want("GetSMBGlobalMapping of a server", err, hosterr.ErrInvalid, "remote path")
+			_, err = e.getShare(data, `x\y`)
+			e.want("GetSMBGlobalMapping with a relative path", err, hosterr.ErrInvalid)
+		}},
+		{name: "new credentials wait for the end of a session that a link uses", run: func(e *env) {
+			e.nas()
+			v := e.stage("v1")
+			_, err := e.updateShare(data, "ann", annsOne)
+			e.want("update without a mapping", err, hosterr.ErrNotFound, nas, "not mapped")
+			e.ok(e.mapShare(data, v, "ann", annsOne))
+			e.wantUpdate(data, "ann", annsOne, true)
+			_, err = e.updateShare(data, "ann", annsTwo)
+			e.want("a wrong password", err, hosterr.ErrFailedPrecondition, "another password")
+			_, err = e.updateShare(data, "bob", bobsOne)
+			e.want("another user", err, hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
+			if err != nil && strings.Contains(err.Error(), v) {
+				e.Errorf("the error has the path of a link: %v", err)
+			}
+			e.password("ann", annsTwo)
+			for range 2 {
+				e.wantUpdate(data, "ann", annsTwo, false)
+				e.wantRead(v)
+				e.wantMappings("data ann")
+			}
+			// The session ends, and cannot begin again with the old password.
+			e.down(true)
+			_, err = e.updateShare(data, "ann", annsTwo)
+			e.want("update while the server is down", err, hosterr.ErrUnavailable)
+			e.down(false)
+			e.wantUpdate(data, "ann", annsTwo, true)
+			e.wantRead(v)
+			e.wantMappings("data ann")
+		}},
+		{name: "new credentials are in effect at once if no link uses the mapping", run: func(e *env) {
+			e.nas()
+			v := e.stage("v1")
+			e.ok(e.mapShare(data, v, "ann", annsOne))
+			e.password("ann", annsTwo)
+			e.wantUpdate(data, "ann", annsTwo, false)
+			e.ok(e.rmdir(v, false))
+			e.wantUpdate(data, "ann", annsTwo, true)
+			e.wantUpdate(data, "bob", bobsOne, true)
+			e.wantMappings("data bob")
+			e.down(true)
+			e.down(false)
+			e.ok(e.mapShare(data, v, "bob", bobsOne))
+			e.wantRead(v)
+		}},
+		{name: "mapping requires the encryption and signing that are asked for", run: func(e *env) {
+			e.nas()
+			v1, v2 := e.stage("v1"), e.stage("v2")
+			e.ok(e.protectShare(data, v1, "ann", annsOne, true, false))
+			if got, err := e.getShare(data); err != nil || !got.RequirePrivacy || got.RequirementsUnknown {
+				e.Errorf("GetSMBGlobalMapping: %+v, %v, want privacy", got, err)
+			}
+			e.ok(e.protectShare(data, v2, "ann", annsOne, false, true)) // encryption is more
+			e.ok(e.protectShare(logs, "", "ann", annsOne, false, true))
+			e.wantRead(v1, v2)
+			e.wantMappings("data ann", "logs ann")
 		}},
 		{name: "restart breaks mappings and the next request repairs them", setup: Setup{World: nodespec.WorldStrict},
 			run: afterRestart([]string{"data ann!", "logs ann!"}, []string{"data ann", "logs ann!"})},

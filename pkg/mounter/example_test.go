@@ -173,7 +173,7 @@ func ExampleMounter_StageShare() {
 		fmt.Println("mappings:", len(state.SMBMappings))
 	}
 	// Output:
-	// {\\files\data ann ***}
+	// {\\files\data ann *** false false}
 	// mappings: 1
 	// mappings: 0
 }

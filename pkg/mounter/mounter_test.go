@@ -633,6 +633,38 @@ func TestServerIsDown(t *testing.T) {
 	}
 }
 
+// Privacy, new credentials and the use of a share, where the proxy serves smb/v2alpha1. Where it
+// does not, nothing is done without them.
+func TestSharesAreManaged(t *testing.T) {
+	for _, w := range ways() {
+		x := newWorld(t, w)
+		share := mounter.Share{Remote: `\\files\data\vol`, User: "ann", Password: "ann-1", Privacy: true}
+		err := x.m.StageShare(x.soon(), share, staging)
+		can, errCan := x.m.Abilities(x.soon())
+		if errCan != nil {
+			t.Fatal(errCan)
+		}
+		if !can.ManagesShares {
+			refused(t, w.name, err, hosterr.ErrUnimplemented, "")
+			_, err = x.m.UpdateShare(x.soon(), share)
+			refused(t, w.name, err, hosterr.ErrUnimplemented, "")
+			_, err = x.m.ShareUse(x.soon(), share.Remote)
+			refused(t, w.name, err, hosterr.ErrUnimplemented, "")
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", w.name, err)
+		}
+		if inEffect, err := x.m.UpdateShare(x.soon(), share); err != nil || !inEffect {
+			t.Errorf("%s: in effect %t, %v", w.name, inEffect, err)
+		}
+		use, err := x.m.ShareUse(x.soon(), share.Remote, target, staging)
+		if err != nil || use.Links != 1 || !slices.Equal(use.LocalPaths, []string{staging}) || !use.RequirePrivacy {
+			t.Errorf("%s: use %+v, %v", w.name, use, err)
+		}
+	}
+}
+
 // Without its name, the share is read from the link.
 func TestUnstageShareReadsTheLink(t *testing.T) {
 	x := newWorld(t, allPipes)
@@ -691,7 +723,7 @@ func TestAbilities(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lacks := map[string]int{"beta pipes": 1, "existing proxy": 6}[w.name]
+		lacks := map[string]int{"beta pipes": 2, "existing proxy": 7}[w.name]
 		if got := can.Lacks(); len(got) != lacks {
 			t.Errorf("%s: lacks %q", w.name, got)
 		}
@@ -703,7 +735,7 @@ func TestAbilities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if can, err := m.Abilities(t.Context()); len(can.Lacks()) != 6 || err != nil {
+	if can, err := m.Abilities(t.Context()); len(can.Lacks()) != 7 || err != nil {
 		t.Errorf("a node that says nothing lacks %q, %v", can.Lacks(), err)
 	}
 }
@@ -721,6 +753,8 @@ func TestMissingServices(t *testing.T) {
 		"UnstageDisk":  func() error { return m.UnstageDisk(ctx, staging, mounter.UnstageOptions{}) },
 		"StageShare":   func() error { return m.StageShare(ctx, mounter.Share{Remote: `\\a\b`}, staging) },
 		"UnstageShare": func() error { return m.UnstageShare(ctx, staging, `\\a\b`) },
+		"UpdateShare":  func() error { _, err := m.UpdateShare(ctx, mounter.Share{Remote: `\\a\b`}); return err },
+		"ShareUse":     func() error { _, err := m.ShareUse(ctx, `\\a\b`); return err },
 		"Login":        func() error { _, err := m.Login(ctx, mounter.Target{}); return err },
 		"Logout":       func() error { return m.Logout(ctx, mounter.Target{}) },
 		"Publish":      func() error { return m.Publish(ctx, staging, target) },

@@ -61,11 +61,14 @@ type Abilities struct {
 	CountsLinks bool
 	// ChecksLinks: a link that exists is compared with the one that is wanted.
 	ChecksLinks bool
+	// ManagesShares: Share.Privacy, Share.Integrity, UpdateShare and ShareUse work, from
+	// smb/v2alpha1 on. Without it they fail with hosterr.ErrUnimplemented.
+	ManagesShares bool
 }
 
 // AllAbilities returns the abilities of the services of this project in process.
 func AllAbilities() Abilities {
-	return Abilities{GuardsDisks: true, ChecksDisks: true, GuardsContent: true, ReportsGrowth: true, CountsLinks: true, ChecksLinks: true}
+	return Abilities{GuardsDisks: true, ChecksDisks: true, GuardsContent: true, ReportsGrowth: true, CountsLinks: true, ChecksLinks: true, ManagesShares: true}
 }
 
 // Lacks returns a sentence about each guarantee that is missing, for the driver's log.
@@ -80,6 +83,7 @@ func (a Abilities) Lacks() []string {
 		{a.GuardsContent, "A disk is not formatted, unless StageOptions.Format says so by name: the proxy takes a volume that it cannot read for a blank one."},
 		{a.ReportsGrowth, "A growth of less than 100 MiB fails: the proxy skips it."},
 		{a.CountsLinks, "The mapping of a share stays, unless the driver itself can read the kubelet's directory: the proxy does not count who uses it."},
+		{a.ManagesShares, "Privacy and integrity of a share cannot be asked for, and a mapping gets no new credentials while it is used: the proxy does not serve smb/v2alpha1."},
 		{a.ChecksLinks, "A link that exists is taken as it is: the proxy does not compare it."},
 	} {
 		if !l.has {

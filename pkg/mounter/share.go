@@ -18,6 +18,10 @@ type Share struct {
 	// User is a name, or DOMAIN\name. Empty means the node's own account.
 	User     string
 	Password Secret
+	// Privacy asks for a mapping that requires encryption (SMB 3), and Integrity for one that
+	// requires signing, where the node does not require it of every mapping. They need
+	// [Abilities.ManagesShares].
+	Privacy, Integrity bool
 }
 
 // StageShare maps a share and makes a link from path to it. An empty directory at path is
@@ -39,7 +43,7 @@ func (m *Mounter) stageShare(ctx context.Context, s Share, path string) error {
 		return err
 	}
 	newMapping := func(local string) error {
-		_, err := m.node.SMB.NewSMBGlobalMapping(relying, &smb.NewSMBGlobalMappingRequest{RemotePath: s.Remote, LocalPath: local, Username: s.User, Password: string(s.Password)})
+		_, err := m.node.SMB.NewSMBGlobalMapping(relying, &smb.NewSMBGlobalMappingRequest{RemotePath: s.Remote, LocalPath: local, Username: s.User, Password: string(s.Password), RequirePrivacy: s.Privacy, RequireIntegrity: s.Integrity})
 		return err
 	}
 	if !can.ChecksLinks {
@@ -62,6 +66,43 @@ func (m *Mounter) stageShare(ctx context.Context, s Share, path string) error {
 		return nil
 	}
 	return newMapping(path)
+}
+
+// UpdateShare gives the mapping of a share new credentials, such as a key that was rotated. It fails
+// with hosterr.ErrNotFound if the share is not mapped and no link leads to it. inEffect is false while a mapping that works
+// for a link keeps its session with the old ones: call UpdateShare again, with each
+// NodePublishVolume, so that the share works again when that session has ended. It needs
+// [Abilities.ManagesShares].
+func (m *Mounter) UpdateShare(ctx context.Context, s Share) (inEffect bool, err error) {
+	service, err := m.shareService()
+	if err == nil {
+		var out *smb.UpdateSMBGlobalMappingResponse
+		out, err = service.UpdateSMBGlobalMapping(ctx, &smb.UpdateSMBGlobalMappingRequest{RemotePath: s.Remote, Username: s.User, Password: string(s.Password)})
+		inEffect = err == nil && out.InEffect
+	}
+	return inEffect, hosterr.Wrap("update share", hosterr.Quote(s.Remote), err)
+}
+
+// ShareUse returns the state of the mapping of a share: its status, what it requires, how many
+// links use it, and which of paths do. It asks no server, and needs [Abilities.ManagesShares].
+func (m *Mounter) ShareUse(ctx context.Context, remote string, paths ...string) (*smb.GetSMBGlobalMappingResponse, error) {
+	service, err := m.shareService()
+	var out *smb.GetSMBGlobalMappingResponse
+	if err == nil {
+		out, err = service.GetSMBGlobalMapping(ctx, &smb.GetSMBGlobalMappingRequest{RemotePath: remote, LocalPaths: paths})
+	}
+	return out, hosterr.Wrap("look at share", hosterr.Quote(remote), err)
+}
+
+func (m *Mounter) shareService() (smb.Service, error) {
+	if err := m.needs("smb"); err != nil {
+		return nil, err
+	}
+	service, ok := m.node.SMB.(smb.Service)
+	if !ok {
+		return nil, hosterr.Text(hosterr.ErrUnimplemented, "the node's SMB service has only the published methods")
+	}
+	return service, nil
 }
 
 // UnstageShare removes the link at path, and the mapping of the share when no other link below

@@ -416,6 +416,41 @@ func TestDisksOnOldPipes(t *testing.T) {
 	}
 }
 
+// A new client on an old pipe: what it asks for and the version lacks is refused before the call,
+// so no share is mapped without the privacy that a driver asks for.
+func TestSharesOnOldPipes(t *testing.T) {
+	n := start(t)
+	for _, version := range []string{"v1", "v1beta1"} {
+		s, err := remote.NewSMB(t.Context(), n.option(), remote.WithVersions(apiversion.NewVersionOrPanic(version)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		n.set(nil, nil, nil)
+		_, update := s.UpdateSMBGlobalMapping(t.Context(), &smb.UpdateSMBGlobalMappingRequest{RemotePath: `\\files\data`})
+		_, get := s.GetSMBGlobalMapping(t.Context(), &smb.GetSMBGlobalMappingRequest{RemotePath: `\\files\data`})
+		_, privacy := s.NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{RemotePath: `\\files\data`, RequirePrivacy: true})
+		_, integrity := s.NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{RemotePath: `\\files\data`, RequireIntegrity: true})
+		newest := "version " + version + " of the smb API, the newest that is served, does not have "
+		for what, err := range map[string]error{
+			"UpdateSMBGlobalMapping: " + newest + "this method":                            update,
+			"GetSMBGlobalMapping: " + newest + "this method":                               get,
+			"NewSMBGlobalMapping: " + newest + "the field RequirePrivacy of the request":   privacy,
+			"NewSMBGlobalMapping: " + newest + "the field RequireIntegrity of the request": integrity,
+		} {
+			if !errors.Is(err, hosterr.ErrUnimplemented) || hosterr.HintOf(err) == "" || err.Error() != "smb/"+version+" "+what {
+				t.Errorf("error %v, want ErrUnimplemented: %s", err, what)
+			}
+		}
+		if called, _ := n.last(); called != "" {
+			t.Errorf("service called %q, want none", called)
+		}
+		if _, err := s.NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{RemotePath: `\\files\data`}); err != nil {
+			t.Errorf("NewSMBGlobalMapping without more: %v", err)
+		}
+	}
+}
+
 func TestNotRunning(t *testing.T) {
 	n := start(t)
 	if err := n.stop(); err != nil {

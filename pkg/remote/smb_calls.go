@@ -9,6 +9,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/api/smb/v1alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta1"
 	"github.com/kubernetes-csi/csi-proxy/client/api/smb/v1beta2"
+	"github.com/kubernetes-csi/csi-proxy/client/api/smb/v2alpha1"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
@@ -25,6 +26,7 @@ var _ smb.Service = (*SMB)(nil)
 // [Error]. ctx applies to connecting only.
 func NewSMB(ctx context.Context, opts ...Option) (*SMB, error) {
 	p, err := connect(ctx, "smb", []spoken{
+		{"v2alpha1", &v2alpha1.Smb_ServiceDesc},
 		{"v1", &v1.Smb_ServiceDesc},
 		{"v1beta2", &v1beta2.Smb_ServiceDesc},
 		{"v1beta1", &v1beta1.Smb_ServiceDesc},
@@ -53,9 +55,23 @@ func (c *SMB) NewSMBGlobalMapping(ctx context.Context, in *smb.NewSMBGlobalMappi
 		return nil, noRequest("NewSMBGlobalMapping")
 	}
 	switch c.pipe.version {
+	case "v2alpha1":
+		return v2alpha1_NewSMBGlobalMapping(ctx, c.pipe, in)
 	case "v1", "v1beta2":
+		if in.RequirePrivacy {
+			return nil, c.pipe.lacksField("NewSMBGlobalMapping", "RequirePrivacy")
+		}
+		if in.RequireIntegrity {
+			return nil, c.pipe.lacksField("NewSMBGlobalMapping", "RequireIntegrity")
+		}
 		return v1_NewSMBGlobalMapping(ctx, c.pipe, in)
 	case "v1beta1", "v1alpha1":
+		if in.RequirePrivacy {
+			return nil, c.pipe.lacksField("NewSMBGlobalMapping", "RequirePrivacy")
+		}
+		if in.RequireIntegrity {
+			return nil, c.pipe.lacksField("NewSMBGlobalMapping", "RequireIntegrity")
+		}
 		return v1beta1_NewSMBGlobalMapping(ctx, c.pipe, in)
 	}
 	return nil, c.pipe.lacks("NewSMBGlobalMapping")
@@ -67,12 +83,52 @@ func (c *SMB) RemoveSMBGlobalMapping(ctx context.Context, in *smb.RemoveSMBGloba
 		return nil, noRequest("RemoveSMBGlobalMapping")
 	}
 	switch c.pipe.version {
-	case "v1", "v1beta2":
-		return v1_RemoveSMBGlobalMapping(ctx, c.pipe, in)
+	case "v2alpha1", "v1", "v1beta2":
+		return v2alpha1_RemoveSMBGlobalMapping(ctx, c.pipe, in)
 	case "v1beta1", "v1alpha1":
 		return v1beta1_RemoveSMBGlobalMapping(ctx, c.pipe, in)
 	}
 	return nil, c.pipe.lacks("RemoveSMBGlobalMapping")
+}
+
+// UpdateSMBGlobalMapping implements [smb.Service].
+func (c *SMB) UpdateSMBGlobalMapping(ctx context.Context, in *smb.UpdateSMBGlobalMappingRequest) (*smb.UpdateSMBGlobalMappingResponse, error) {
+	if in == nil {
+		return nil, noRequest("UpdateSMBGlobalMapping")
+	}
+	switch c.pipe.version {
+	case "v2alpha1":
+		return v2alpha1_UpdateSMBGlobalMapping(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("UpdateSMBGlobalMapping")
+}
+
+// GetSMBGlobalMapping implements [smb.Service].
+func (c *SMB) GetSMBGlobalMapping(ctx context.Context, in *smb.GetSMBGlobalMappingRequest) (*smb.GetSMBGlobalMappingResponse, error) {
+	if in == nil {
+		return nil, noRequest("GetSMBGlobalMapping")
+	}
+	switch c.pipe.version {
+	case "v2alpha1":
+		return v2alpha1_GetSMBGlobalMapping(ctx, c.pipe, in)
+	}
+	return nil, c.pipe.lacks("GetSMBGlobalMapping")
+}
+
+// v2alpha1_NewSMBGlobalMapping calls v2alpha1.
+func v2alpha1_NewSMBGlobalMapping(ctx context.Context, c *connection, in *smb.NewSMBGlobalMappingRequest) (*smb.NewSMBGlobalMappingResponse, error) {
+	out := new(v2alpha1.NewSmbGlobalMappingResponse)
+	if err := c.call(ctx, "NewSmbGlobalMapping", &v2alpha1.NewSmbGlobalMappingRequest{
+		RemotePath:       in.RemotePath,
+		LocalPath:        in.LocalPath,
+		Username:         in.Username,
+		Password:         in.Password,
+		RequirePrivacy:   in.RequirePrivacy,
+		RequireIntegrity: in.RequireIntegrity,
+	}, out); err != nil {
+		return nil, err
+	}
+	return &smb.NewSMBGlobalMappingResponse{}, nil
 }
 
 // v1_NewSMBGlobalMapping calls v1, v1beta2.
@@ -103,10 +159,10 @@ func v1beta1_NewSMBGlobalMapping(ctx context.Context, c *connection, in *smb.New
 	return &smb.NewSMBGlobalMappingResponse{}, nil
 }
 
-// v1_RemoveSMBGlobalMapping calls v1, v1beta2.
-func v1_RemoveSMBGlobalMapping(ctx context.Context, c *connection, in *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
-	out := new(v1.RemoveSmbGlobalMappingResponse)
-	if err := c.call(ctx, "RemoveSmbGlobalMapping", &v1.RemoveSmbGlobalMappingRequest{RemotePath: in.RemotePath}, out); err != nil {
+// v2alpha1_RemoveSMBGlobalMapping calls v2alpha1, v1, v1beta2.
+func v2alpha1_RemoveSMBGlobalMapping(ctx context.Context, c *connection, in *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
+	out := new(v2alpha1.RemoveSmbGlobalMappingResponse)
+	if err := c.call(ctx, "RemoveSmbGlobalMapping", &v2alpha1.RemoveSmbGlobalMappingRequest{RemotePath: in.RemotePath}, out); err != nil {
 		return nil, err
 	}
 	return &smb.RemoveSMBGlobalMappingResponse{}, nil
@@ -119,4 +175,46 @@ func v1beta1_RemoveSMBGlobalMapping(ctx context.Context, c *connection, in *smb.
 		return nil, err
 	}
 	return &smb.RemoveSMBGlobalMappingResponse{}, nil
+}
+
+// v2alpha1_UpdateSMBGlobalMapping calls v2alpha1.
+func v2alpha1_UpdateSMBGlobalMapping(ctx context.Context, c *connection, in *smb.UpdateSMBGlobalMappingRequest) (*smb.UpdateSMBGlobalMappingResponse, error) {
+	out := new(v2alpha1.UpdateSmbGlobalMappingResponse)
+	if err := c.call(ctx, "UpdateSmbGlobalMapping", &v2alpha1.UpdateSmbGlobalMappingRequest{
+		RemotePath: in.RemotePath,
+		Username:   in.Username,
+		Password:   in.Password,
+	}, out); err != nil {
+		return nil, err
+	}
+	return &smb.UpdateSMBGlobalMappingResponse{InEffect: out.InEffect}, nil
+}
+
+// v2alpha1_GetSMBGlobalMapping calls v2alpha1.
+func v2alpha1_GetSMBGlobalMapping(ctx context.Context, c *connection, in *smb.GetSMBGlobalMappingRequest) (*smb.GetSMBGlobalMappingResponse, error) {
+	out := new(v2alpha1.GetSmbGlobalMappingResponse)
+	if err := c.call(ctx, "GetSmbGlobalMapping", &v2alpha1.GetSmbGlobalMappingRequest{RemotePath: in.RemotePath, LocalPaths: in.LocalPaths}, out); err != nil {
+		return nil, err
+	}
+	return &smb.GetSMBGlobalMappingResponse{
+		Status:              smb.MappingStatus(out.Status),
+		RequirePrivacy:      out.RequirePrivacy,
+		RequireIntegrity:    out.RequireIntegrity,
+		RequirementsUnknown: out.RequirementsUnknown,
+		Links:               out.Links,
+		LinksIncomplete:     out.LinksIncomplete,
+		LocalPaths:          out.LocalPaths,
+	}, nil
+}
+
+// An enum has the same numbers on both sides: each index must be 0.
+var _ = [...]struct{}{
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_CONNECTING)-int32(smb.MAPPING_STATUS_CONNECTING)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_DISCONNECTED)-int32(smb.MAPPING_STATUS_DISCONNECTED)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_NETWORK_ERROR)-int32(smb.MAPPING_STATUS_NETWORK_ERROR)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_OK)-int32(smb.MAPPING_STATUS_OK)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_PAUSED)-int32(smb.MAPPING_STATUS_PAUSED)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_RECONNECTING)-int32(smb.MAPPING_STATUS_RECONNECTING)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_UNKNOWN)-int32(smb.MAPPING_STATUS_UNKNOWN)],
+	[1]struct{}{}[int32(v2alpha1.MappingStatus_UNMAPPED)-int32(smb.MAPPING_STATUS_UNMAPPED)],
 }

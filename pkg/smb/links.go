@@ -14,30 +14,59 @@ import (
 	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
 
-// usedBy returns an existing link to the share, other than except, or "". It forgets links
-// that no longer exist. A link that cannot be read counts as existing.
-func (c *call) usedBy(share winpath.Share, except string) (string, error) {
+// usedBy returns an existing link to the share, other than except, or "".
+func (c *call) usedBy(share winpath.Share, except string) (by string, err error) {
+	err = c.eachLink(share, except, func(path string, err error) bool {
+		if err != nil {
+			c.s.base.Node.Log.Warn("Failed to read a link to an SMB share; its mapping counts as in use", "link", path, "err", err)
+		}
+		by = path
+		return false
+	})
+	if err == nil && by == "" && c.s.partly() && !c.s.made(share) {
+		by = "a link that may exist"
+	}
+	return by, err
+}
+
+// eachLink calls visit for each existing link to the share, other than except, until visit returns
+// false. It forgets links that no longer exist. A link that cannot be read, for the reason that
+// visit gets, counts as existing.
+func (c *call) eachLink(share winpath.Share, except string, visit func(path string, unread error) (more bool)) error {
 	for _, path := range c.s.linksTo(share) {
 		if except != "" && linkKey(path) == linkKey(except) {
 			continue
 		}
 		link, ok, err := c.host.LinkAt(path)
 		switch {
-		case err == nil && ok && link.Share() == share:
-			return path, nil
-		case err == nil:
+		case err == nil && !(ok && link.Share() == share):
 			c.s.change(share, func(r *record) { delete(r.links, linkKey(path)) })
-		case c.ctx.Err() != nil:
-			return "", c.ctx.Err()
-		default:
-			c.s.base.Node.Log.Warn("Failed to read a link to an SMB share; its mapping counts as in use", "link", path, "err", err)
-			return path, nil
+		case err != nil && c.ctx.Err() != nil:
+			return c.ctx.Err()
+		case !visit(path, err):
+			return nil
 		}
 	}
-	if c.s.partly() && !c.s.made(share) {
-		return "a link that may exist", nil
+	return nil
+}
+
+// count fills in how many links use the mapping, and which of paths are among them.
+func (c *call) count(paths []string, out *GetSMBGlobalMappingResponse) error {
+	own := map[string]string{}
+	for _, path := range paths {
+		own[linkKey(path)] = path
 	}
-	return "", nil
+	out.LinksIncomplete = c.s.partly()
+	return c.eachLink(c.share, "", func(path string, unread error) bool {
+		out.Links++
+		if unread != nil {
+			c.s.base.Node.Log.Warn("Failed to read a link to an SMB share; it is counted", "link", path, "err", unread)
+			out.LinksIncomplete = true
+		} else if asked, ok := own[linkKey(path)]; ok {
+			out.LocalPaths = append(out.LocalPaths, asked)
+		}
+		return true
+	})
 }
 
 // Survey searches for links of earlier processes. The daemon calls it when it starts. Otherwise

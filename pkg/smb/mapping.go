@@ -119,9 +119,24 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	}
 	switch do {
 	case add:
+		if c.update {
+			// A link without a mapping is left if an earlier process ended between its removal and
+			// the new one.
+			switch by, err := c.usedBy(c.share, ""); {
+			case err != nil:
+				return false, err
+			case by == "":
+				return false, hosterr.WithHint("update mapping of share", hosterr.Quote(c.share.String()), hosterr.Text(hosterr.ErrNotFound, "it is not mapped"), "map it with NewSmbGlobalMapping")
+			}
+		}
 		return true, c.add()
-	case adopt:
-		c.adopt(v)
+	case keep, adopt:
+		if err := c.protect(v); err != nil {
+			return false, err
+		}
+		if do == adopt {
+			c.adopt(v)
+		}
 	case replace:
 		return false, c.replace(v)
 	case deny:
@@ -130,6 +145,67 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 		return false, c.failure(v)
 	}
 	return false, nil
+}
+
+// requires returns what the mapping of the share requires, and whether that is known.
+func (c *call) requires() (has smbapi.Protection, known bool) {
+	for _, m := range c.listed {
+		if m.Share == c.share && !m.RequiresUnknown {
+			return m.Requires, true
+		}
+	}
+	_, has, known = c.s.madeWith(c.share)
+	return has, known
+}
+
+// protect makes sure that a mapping that works requires what the call needs. Windows has no call
+// that changes it, so a mapping without it is made again, unless a link uses it.
+func (c *call) protect(v view) error {
+	has, known := c.requires()
+	if c.needs == (smbapi.Protection{}) || known && has.Covers(c.needs) {
+		return nil
+	}
+	fail := func(err error, hint string) error {
+		return hosterr.WithHint("map share", hosterr.Quote(c.share.String()), err, hint)
+	}
+	by, err := c.usedBy(c.share, "")
+	if err != nil {
+		return err
+	}
+	if by != "" {
+		what := "encryption"
+		if !c.needs.Privacy {
+			what = "signing"
+		}
+		is := "is mapped without required " + what
+		if !known {
+			is = "was mapped by an earlier process, and Windows does not say whether it requires " + what
+		}
+		return fail(hosterr.Text(hosterr.ErrFailedPrecondition, "it %s, and links use it, so it was not changed", is),
+			"try again when no volume on the node uses the share; csi-proxyctl smb list shows the links")
+	}
+	if err := c.ask(); err != nil {
+		return err
+	}
+	if c.answerErr != nil {
+		return c.failure(v)
+	}
+	err = c.replace(v)
+	if err == nil {
+		return nil
+	}
+	// Without the mapping, programs that use the share by its UNC path would lose it.
+	before := *c
+	before.ctx = context.WithoutCancel(c.ctx)
+	before.host, before.needs = c.s.on(before.ctx, c.share), has
+	m, again := before.mapping()
+	if again == nil && m == nil {
+		again = before.add()
+	}
+	if again != nil {
+		c.s.base.Node.Log.Warn("Failed to make an SMB mapping again as it was", "share", c.share, "err", again)
+	}
+	return err
 }
 
 // ask asks the server, once, whether it accepts the credentials of the call. It returns an
@@ -251,7 +327,10 @@ func (c *call) owner(m smbapi.Mapping) (owner, string) {
 		known = false // another program has made the mapping again
 	}
 	same, alike := have.account == c.as.account, have.mark == c.as.mark
+	with, _, _ := c.s.madeWith(m.Share)
 	switch {
+	case known && same && alike && c.update && with != c.as.mark: // accepted for it, and not in effect
+		return maybe, userText(have.user)
 	case known && same && alike:
 		return own, userText(have.user)
 	case known && (same || alike):
@@ -303,7 +382,10 @@ func (c *call) failure(v view) error {
 // that uses it, and why is the reason for which a password of the same user was not accepted.
 func (c *call) conflict(share winpath.Share, user, by, why string) error {
 	what := fmt.Sprintf("server %q: share %s is mapped for %s", c.share.Server(), share, user)
-	if by != "" {
+	switch {
+	case by != "" && c.update:
+		what += ", and in use" // since v2alpha1, callers get no paths of others
+	case by != "":
 		what += ", and in use by " + by
 	}
 	hint := "a node can use an SMB server with one user only: use the same credentials, or remove the other mapping when nothing uses it"
@@ -319,21 +401,26 @@ func (c *call) conflict(share winpath.Share, user, by, why string) error {
 	return hosterr.WithHint("map share", hosterr.Quote(c.share.String()), hosterr.Text(hosterr.ErrFailedPrecondition, "%s", what), hint)
 }
 
-// adopt records the credentials of the call, which the server has accepted, as those of the
-// mapping. Its next session has them. The user of the mapping stays as it is: a known one with
-// its spelling, and an unknown one unknown, because the server accepts several.
+// adopt records the credentials of the call, which the server has accepted, as those that later
+// requests are compared with. The session of the mapping goes on, and Windows begins the next with
+// those that it was made with. The user of the mapping stays as it is: a known one with its
+// spelling, and an unknown one unknown, because the server accepts several.
 func (c *call) adopt(v view) {
 	have, known := c.s.credentials(c.share.Server())
 	if v.user == unknownUser || known && have.account != c.as.account {
 		return
 	}
 	c.s.base.Node.Log.Info("Accepted new credentials for an SMB mapping in use", "share", c.share, "user", c.as.user)
-	c.s.mapped(c.share, c.as)
+	c.s.accepted(c.share, c.as)
 }
 
 // add maps the share.
 func (c *call) add() error {
-	add := func() error { return c.host.api.NewSMBGlobalMapping(c.share.String(), c.as.user, c.password) }
+	var requires smbapi.Protection
+	add := func() (err error) {
+		requires, err = c.host.MapShare(c.share.String(), c.as.user, c.password, c.needs)
+		return err
+	}
 	err := add()
 	switch {
 	case smbapi.CredentialConflict(err):
@@ -355,7 +442,7 @@ func (c *call) add() error {
 		}
 		return err
 	}
-	c.s.mapped(c.share, c.as)
+	c.s.mapped(c.share, c.as, requires)
 	c.s.base.Node.Log.Info("Mapped SMB share", "share", c.share, "user", c.as.user)
 	return nil
 }
@@ -391,7 +478,7 @@ func (c *call) unexplained(failed error, add func() error) error {
 	if c.answer == smbapi.Accepted {
 		failed = hosterr.Text(hosterr.ErrPermissionDenied, "Windows did not say why; the server has the share and accepts the credentials: %w", failed)
 	}
-	return fail(failed, smbapi.HintRights+"; or another user is connected to the server: run net use on the node")
+	return fail(failed, smbapi.HintRights(c.needs)+"; or another user is connected to the server: run net use on the node")
 }
 
 // removeRivals removes the [call.rivals] of the call, if the server accepts its credentials. It
@@ -454,7 +541,7 @@ func (c *call) rivals(refused, cautious bool) (rivals []winpath.Share, err error
 	return rivals, nil
 }
 
-// replace replaces the mapping. Links stay. Once begun it continues to its end even if the
+// replace replaces the mapping, which keeps what it required. Links stay. Once begun it continues to its end even if the
 // caller leaves, because half of it would leave the share unmapped. It does not begin if
 // Windows would refuse the user because of another share of the server.
 func (c *call) replace(v view) error {
@@ -466,12 +553,14 @@ func (c *call) replace(v view) error {
 	}
 	reason := "broken"
 	if v.state == works {
-		reason = "credentials"
+		reason = "credentials or protection"
 	}
 	c.s.base.Node.Log.Info("Replacing SMB mapping", "share", c.share, "reason", reason, "status", v.status)
 	whole := *c
 	whole.ctx = context.WithoutCancel(c.ctx)
 	whole.host = c.s.on(whole.ctx, c.share)
+	has, _ := c.requires()
+	whole.needs = c.needs.And(has)
 	if err := whole.remove(c.share); err != nil {
 		return err
 	}

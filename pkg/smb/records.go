@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	smbapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/smb/hostapi"
 )
 
 // records is what this process knows about the mappings of a node in addition to what
@@ -65,6 +66,9 @@ func (a account) maybe(b account) bool {
 // record is what is known about one share.
 type record struct {
 	made bool // by this process, or used by a request to it
+	// with and requires are what this process made the mapping with; with is zero if it did not.
+	with     mark
+	requires smbapi.Protection
 	// links are the links to the share, by folded path. They were made or found by this
 	// process, and may no longer exist.
 	links map[string]string
@@ -135,15 +139,32 @@ func (r *records) made(share winpath.Share) bool {
 	return rec != nil && rec.made
 }
 
-// mapped records the credentials of a mapping.
-func (r *records) mapped(share winpath.Share, c credentials) {
+// mapped records that this process made a mapping.
+func (r *records) mapped(share winpath.Share, c credentials, requires smbapi.Protection) {
+	r.change(share, func(rec *record) {
+		rec.made, rec.with, rec.requires, r.servers[share.Server()] = true, c.mark, requires, c
+	})
+}
+
+// accepted records the credentials that the server accepts for a mapping that was made with others.
+func (r *records) accepted(share winpath.Share, c credentials) {
 	r.change(share, func(rec *record) { rec.made, r.servers[share.Server()] = true, c })
+}
+
+// madeWith returns what this process made the mapping of a share with.
+func (r *records) madeWith(share winpath.Share) (with mark, requires smbapi.Protection, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rec := r.shares[share]; rec != nil {
+		with, requires = rec.with, rec.requires
+	}
+	return with, requires, with != mark{}
 }
 
 // removed forgets a removed mapping, and with the last one of a server its credentials.
 func (r *records) removed(share winpath.Share) {
 	r.change(share, func(rec *record) {
-		rec.made, rec.unwanted = false, false
+		rec.made, rec.unwanted, rec.with, rec.requires = false, false, mark{}, smbapi.Protection{}
 		for other, rec := range r.shares {
 			if other.Server() == share.Server() && rec.made {
 				return

@@ -3,6 +3,7 @@ package smb
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -52,6 +53,7 @@ type more interface {
 	LinkAt(path string) (l smbapi.Link, ok bool, err error)
 	Links() ([]smbapi.Link, error)
 	Ask(server, username, password string) (smbapi.Answer, error)
+	MapShare(remotePath, username, password string, p smbapi.Protection) (smbapi.Protection, error)
 }
 
 // on returns the host for a call about a share.
@@ -74,13 +76,21 @@ func (p published) Mappings() ([]smbapi.Mapping, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
-	return []smbapi.Mapping{{Share: p.share}}, nil
+	return []smbapi.Mapping{{Share: p.share, RequiresUnknown: true}}, nil
 }
 
 func (published) CheckLink(string, string) (bool, error)    { return false, nil }
 func (published) LinkAt(string) (smbapi.Link, bool, error)  { return smbapi.Link{}, false, nil }
 func (published) Links() ([]smbapi.Link, error)             { return nil, nil }
 func (published) Ask(_, _, _ string) (smbapi.Answer, error) { return smbapi.CannotAsk, nil }
+
+func (p published) MapShare(remotePath, username, password string, needs smbapi.Protection) (smbapi.Protection, error) {
+	if needs != (smbapi.Protection{}) {
+		_, err := service.Optional[more](p.api, "MapShare")
+		return needs, err
+	}
+	return needs, p.api.NewSMBGlobalMapping(remotePath, username, password)
+}
 
 // call is a running request. It holds the lock of the server.
 type call struct {
@@ -92,6 +102,8 @@ type call struct {
 	local    string
 	as       credentials
 	password string
+	needs    smbapi.Protection
+	update   bool // of a mapping, which must exist
 	// listed are the mappings of the node, as they were listed last.
 	listed []smbapi.Mapping
 	// answer is the server's answer to the credentials, and answerErr its reason.
@@ -150,7 +162,8 @@ func (s *SMB) NewSMBGlobalMapping(ctx context.Context, in *NewSMBGlobalMappingRe
 	if err := checkCredentials(in.Username, in.Password); err != nil {
 		return nil, err
 	}
-	c := &call{s: s, ctx: ctx, remote: remote, share: remote.Share, local: in.LocalPath, as: s.credentialsOf(in.Username, in.Password), password: in.Password}
+	c := &call{s: s, ctx: ctx, remote: remote, share: remote.Share, local: in.LocalPath, as: s.credentialsOf(in.Username, in.Password), password: in.Password,
+		needs: smbapi.Protection{Privacy: in.RequirePrivacy, Integrity: in.RequireIntegrity}}
 	c.host = s.on(ctx, c.share)
 	err = s.run(c, local, c.newMapping)
 	return service.Response(&NewSMBGlobalMappingResponse{}, err)
@@ -212,6 +225,83 @@ func (c *call) undo() {
 	if err := c.remove(c.share); err != nil {
 		c.s.base.Node.Log.Warn("Failed to remove an SMB mapping after an error", "share", c.share, "err", err)
 	}
+}
+
+// UpdateSMBGlobalMapping implements [Service].
+func (s *SMB) UpdateSMBGlobalMapping(ctx context.Context, in *UpdateSMBGlobalMappingRequest) (*UpdateSMBGlobalMappingResponse, error) {
+	if in == nil {
+		return nil, service.NoRequest("UpdateSMBGlobalMapping")
+	}
+	remote, err := ParseRemotePath(in.RemotePath)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkCredentials(in.Username, in.Password); err != nil {
+		return nil, err
+	}
+	c := &call{s: s, ctx: ctx, remote: remote, share: remote.Share, as: s.credentialsOf(in.Username, in.Password), password: in.Password, update: true}
+	c.host = s.on(ctx, c.share)
+	out := &UpdateSMBGlobalMappingResponse{}
+	err = s.run(c, nil, func() error {
+		if _, err := service.Optional[more](c.host.api, "MapShare"); err != nil {
+			return err
+		}
+		unwanted := slices.Contains(s.unwanted(""), c.share)
+		if _, err := c.ensure(false); err != nil {
+			return err
+		}
+		s.change(c.share, func(r *record) { r.unwanted = unwanted }) // as before, if it was made again
+		with, _, _ := s.madeWith(c.share)
+		out.InEffect = with == c.as.mark
+		return nil
+	})
+	return service.Response(out, err)
+}
+
+// GetSMBGlobalMapping implements [Service].
+func (s *SMB) GetSMBGlobalMapping(ctx context.Context, in *GetSMBGlobalMappingRequest) (*GetSMBGlobalMappingResponse, error) {
+	if in == nil {
+		return nil, service.NoRequest("GetSMBGlobalMapping")
+	}
+	remote, err := ParseRemotePath(in.RemotePath)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range in.LocalPaths {
+		if _, err := winpath.Validate(path); err != nil {
+			return nil, err
+		}
+	}
+	c := &call{s: s, ctx: ctx, share: remote.Share}
+	c.host = s.on(ctx, c.share)
+	out := &GetSMBGlobalMappingResponse{Status: MAPPING_STATUS_UNMAPPED}
+	err = service.Do(ctx, s.base, nil, func(smbapi.HostAPI) error {
+		if _, err := service.Optional[more](c.host.api, "Mappings"); err != nil {
+			return err
+		}
+		if err := s.find(ctx, c.host); err != nil {
+			return err
+		}
+		m, err := c.mapping()
+		if err != nil {
+			return err
+		}
+		if m != nil {
+			out.Status = statusOf(m.Status)
+			has, known := c.requires()
+			out.RequirePrivacy, out.RequireIntegrity, out.RequirementsUnknown = has.Privacy, has.Integrity, !known
+		}
+		return c.count(in.LocalPaths, out)
+	})
+	return service.Response(out, err)
+}
+
+// statusOf returns the status of a mapping in the numbers of the API.
+func statusOf(s smbapi.Status) MappingStatus {
+	if s > smbapi.StatusReconnecting {
+		return MAPPING_STATUS_UNKNOWN
+	}
+	return MAPPING_STATUS_OK + MappingStatus(s) // both have the order of Windows
 }
 
 // RemoveSMBGlobalMapping implements [Interface].

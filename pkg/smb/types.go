@@ -63,6 +63,17 @@
 // them and they either do not work or were made or used by this process. Otherwise the
 // request fails.
 //
+// UpdateSMBGlobalMapping takes the same ways for a share that is mapped, and reports whether the
+// mapping was made with the credentials: Windows has no call that changes those of a mapping, so
+// after adopt its session goes on with the old ones. When it has ended and the server refuses
+// them, the mapping is lost, and the next call with the new ones makes it again.
+//
+// # Privacy and integrity
+//
+// A request can ask for more than the node does, not for less. A mapping that lacks it, or of
+// which it is unknown, is made again if no link uses it; otherwise the request fails. If it cannot
+// be made with it, it is made as it was. A mapping that is replaced keeps what it required.
+//
 // # Use of a mapping
 //
 // A mapping is used by the links to its share: the links that this service made, and
@@ -121,7 +132,33 @@ type Interface interface {
 // implement Interface instead, which changes only when the published one does.
 type Service interface {
 	Interface
+
+	// UpdateSMBGlobalMapping gives the mapping of a remote path's share new credentials, and
+	// reports whether they are in effect. It fails with hosterr.ErrNotFound if the share is
+	// not mapped and no link leads to it.
+	UpdateSMBGlobalMapping(context.Context, *UpdateSMBGlobalMappingRequest) (*UpdateSMBGlobalMappingResponse, error)
+
+	// GetSMBGlobalMapping returns the state of the mapping of a remote path's share, and how
+	// many links use it. It does not ask the server, and waits for no other call.
+	GetSMBGlobalMapping(context.Context, *GetSMBGlobalMappingRequest) (*GetSMBGlobalMappingResponse, error)
 }
+
+// MappingStatus is the status of a mapping, as Windows reports it. It can be behind what happens.
+type MappingStatus uint32
+
+// The statuses of a mapping.
+const (
+	// MAPPING_STATUS_UNKNOWN is any other.
+	MAPPING_STATUS_UNKNOWN MappingStatus = 0
+	// MAPPING_STATUS_UNMAPPED means that there is no mapping.
+	MAPPING_STATUS_UNMAPPED      MappingStatus = 1
+	MAPPING_STATUS_OK            MappingStatus = 2
+	MAPPING_STATUS_PAUSED        MappingStatus = 3
+	MAPPING_STATUS_DISCONNECTED  MappingStatus = 4
+	MAPPING_STATUS_NETWORK_ERROR MappingStatus = 5
+	MAPPING_STATUS_CONNECTING    MappingStatus = 6
+	MAPPING_STATUS_RECONNECTING  MappingStatus = 7
+)
 
 // NewSMBGlobalMappingRequest is the request of NewSMBGlobalMapping.
 type NewSMBGlobalMappingRequest struct {
@@ -133,11 +170,20 @@ type NewSMBGlobalMappingRequest struct {
 	// own account, for which Password is not used.
 	Username string
 	Password string
+	// RequirePrivacy asks for a mapping that requires encryption (SMB 3), also if the node does
+	// not require it of every mapping.
+	RequirePrivacy bool
+	// RequireIntegrity asks for a mapping that requires signing. One that requires encryption
+	// has that, too.
+	RequireIntegrity bool
 }
 
 // shown returns the request without the password.
-func (r NewSMBGlobalMappingRequest) shown() map[string]string {
-	return map[string]string{"RemotePath": r.RemotePath, "LocalPath": r.LocalPath, "Username": r.Username, "Password": "***"}
+func (r NewSMBGlobalMappingRequest) shown() map[string]any {
+	return map[string]any{
+		"RemotePath": r.RemotePath, "LocalPath": r.LocalPath, "Username": r.Username, "Password": "***",
+		"RequirePrivacy": r.RequirePrivacy, "RequireIntegrity": r.RequireIntegrity,
+	}
 }
 
 // Format implements [fmt.Formatter]: no verb prints the password.
@@ -148,6 +194,57 @@ func (r NewSMBGlobalMappingRequest) MarshalJSON() ([]byte, error) { return json.
 
 // NewSMBGlobalMappingResponse is empty.
 type NewSMBGlobalMappingResponse struct{}
+
+// UpdateSMBGlobalMappingRequest is the request of UpdateSMBGlobalMapping.
+type UpdateSMBGlobalMappingRequest struct {
+	// RemotePath is \\server\share, or a directory below it.
+	RemotePath string
+	// Username and Password are as in [NewSMBGlobalMappingRequest].
+	Username string
+	Password string
+}
+
+// shown returns the request without the password.
+func (r UpdateSMBGlobalMappingRequest) shown() map[string]string {
+	return map[string]string{"RemotePath": r.RemotePath, "Username": r.Username, "Password": "***"}
+}
+
+// Format implements [fmt.Formatter]: no verb prints the password.
+func (r UpdateSMBGlobalMappingRequest) Format(f fmt.State, _ rune) { fmt.Fprint(f, r.shown()) }
+
+// MarshalJSON implements [json.Marshaler] without the password.
+func (r UpdateSMBGlobalMappingRequest) MarshalJSON() ([]byte, error) { return json.Marshal(r.shown()) }
+
+// UpdateSMBGlobalMappingResponse says what became of the credentials.
+type UpdateSMBGlobalMappingResponse struct {
+	// InEffect means that the mapping was made with the credentials. Otherwise it works for a
+	// link and was made with others, or before the process started: call again later.
+	InEffect bool
+}
+
+// GetSMBGlobalMappingRequest is the request of GetSMBGlobalMapping.
+type GetSMBGlobalMappingRequest struct {
+	// RemotePath is \\server\share, or a directory below it.
+	RemotePath string
+	// LocalPaths are paths of the caller's own links.
+	LocalPaths []string
+}
+
+// GetSMBGlobalMappingResponse is the state of a mapping and its use.
+type GetSMBGlobalMappingResponse struct {
+	Status MappingStatus
+	// RequirePrivacy and RequireIntegrity are what the mapping requires, unless
+	// RequirementsUnknown is set: Windows does not say, and the process did not make the
+	// mapping.
+	RequirePrivacy      bool
+	RequireIntegrity    bool
+	RequirementsUnknown bool
+	// Links is how many links to the share exist. There may be more if LinksIncomplete is set.
+	Links           uint32
+	LinksIncomplete bool
+	// LocalPaths are those of the request that are links to the share.
+	LocalPaths []string
+}
 
 // RemoveSMBGlobalMappingRequest is the request of RemoveSMBGlobalMapping.
 type RemoveSMBGlobalMappingRequest struct {

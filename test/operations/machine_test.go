@@ -123,7 +123,7 @@ type groups struct {
 	disk       disk.Interface
 	volume     volume.Service
 	filesystem filesystem.Interface
-	smb        smb.Interface
+	smb        smb.Service
 	iscsi      iscsi.Interface
 	system     system.Interface
 }

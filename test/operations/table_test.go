@@ -170,6 +170,12 @@ func operations() []operation {
 		{name: "NewSMBGlobalMapping by a new process", about: shares, setup: after(linked, (*caller).restart), do: stage},
 		{name: "NewSMBGlobalMapping of a broken mapping", about: shares,
 			setup: after(linked, func(c *caller) error { return c.m.SetSMBMappingStatus(share, "disconnected") }), do: stage},
+		{name: "UpdateSMBGlobalMapping", about: shares, setup: linked, do: (*caller).newPassword},
+		{name: "UpdateSMBGlobalMapping of a broken mapping", about: shares,
+			setup: after(linked, func(c *caller) error { return c.m.SetSMBMappingStatus(share, "disconnected") }), do: (*caller).newPassword},
+		{name: "GetSMBGlobalMapping", about: shares, setup: linked, do: func(c *caller) error {
+			return ignore(c.smb.GetSMBGlobalMapping(c.ctx, &smb.GetSMBGlobalMappingRequest{RemotePath: share, LocalPaths: []string{staging + `\globalmount`}}))
+		}},
 		{name: "RemoveSMBGlobalMapping", about: shares, setup: func(c *caller) error { return c.mapShare("") }, do: (*caller).unmap},
 		{name: "RemoveSMBGlobalMapping of a mapping in use", about: shares, setup: linked, do: (*caller).unmap},
 		{name: "RemoveSMBGlobalMapping without a mapping", about: shares, do: (*caller).unmap},
@@ -415,6 +421,10 @@ func (c *caller) mapShare(local string) error {
 }
 
 func stage(c *caller) error { return c.mapShare(staged) }
+
+func (c *caller) newPassword() error {
+	return ignore(c.smb.UpdateSMBGlobalMapping(c.ctx, &smb.UpdateSMBGlobalMappingRequest{RemotePath: share, Username: "csi", Password: "csi"}))
+}
 
 func (c *caller) unmap() error {
 	return ignore(c.smb.RemoveSMBGlobalMapping(c.ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: share}))

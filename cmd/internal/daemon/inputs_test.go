@@ -103,14 +103,18 @@ func base(in protoreflect.Message, ids map[string]string) {
 	for i := range fields.Len() {
 		f := fields.Get(i)
 		switch {
-		case f.IsList(), f.IsMap():
-			panic("lists and maps are not supported: " + f.FullName())
+		case f.IsMap(), f.IsList() && f.Kind() != protoreflect.StringKind:
+			panic("maps, and lists of other things than texts, are not supported: " + f.FullName())
 		case f.Kind() == protoreflect.MessageKind:
 			base(in.Mutable(f).Message(), ids)
 		case f.Kind() == protoreflect.StringKind:
 			id, ok := ids[strings.ToLower(string(f.Name()))]
 			if !ok {
 				id = ids["path"]
+			}
+			if f.IsList() {
+				in.Mutable(f).List().Append(protoreflect.ValueOfString(id))
+				continue
 			}
 			in.Set(f, protoreflect.ValueOfString(id))
 		case f.Name() == "target_port":

@@ -75,13 +75,13 @@ iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.
 			conn.Close()
 		}
 	}
-	for _, done := range []string{"NewSmbGlobalMapping", "ConnectTarget", "SetMutualChapSecret"} {
+	for _, done := range []string{"NewSmbGlobalMapping", "UpdateSmbGlobalMapping", "ConnectTarget", "SetMutualChapSecret"} {
 		if succeeded[done] == 0 {
 			t.Errorf("%s never succeeded, so its secret was not used", done)
 		}
 	}
-	if want := 2 * len(publishedMethods(t)); methods != want || secrets < 2*7 {
-		t.Fatalf("called %d methods with %d secrets, want %d and at least 14", methods, secrets, want)
+	if want := 2 * len(publishedMethods(t)); methods != want || secrets < 2*9 {
+		t.Fatalf("called %d methods with %d secrets, want %d and at least 18", methods, secrets, want)
 	}
 	metrics := scrape(t, p)
 	p.cmd.Process.Signal(syscall.SIGTERM)
@@ -187,6 +187,8 @@ func fill(in protoreflect.Message, m protoreflect.MethodDescriptor, secret strin
 			secrets++
 		case f.Kind() == protoreflect.EnumKind:
 			in.Set(f, protoreflect.ValueOfEnum(1)) // CHAP, for the type of authentication
+		case f.IsList(): // of texts
+			in.Mutable(f).List().Append(protoreflect.ValueOfString(text(name, m)))
 		case f.Kind() == protoreflect.StringKind:
 			in.Set(f, protoreflect.ValueOfString(text(name, m)))
 		}

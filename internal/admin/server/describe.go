@@ -293,7 +293,7 @@ func (s *Server) mappings(ctx context.Context, n *node.Node) (*admin.DescribeRes
 	}
 	out := &admin.DescribeResponse{}
 	for _, m := range mappings {
-		is := &admin.Mapping{Share: m.Share.String(), User: m.User, Status: m.Status.String()}
+		is := &admin.Mapping{Share: m.Share.String(), User: m.User, Status: m.Status.String(), Requires: requires(m)}
 		for _, l := range links {
 			if l.Share() == m.Share {
 				is.UsedBy = append(is.UsedBy, l.Path)
@@ -302,6 +302,21 @@ func (s *Server) mappings(ctx context.Context, n *node.Node) (*admin.DescribeRes
 		out.Mappings = append(out.Mappings, is)
 	}
 	return out, nil
+}
+
+// requires returns what the connection of a mapping must have.
+func requires(m smbapi.Mapping) string {
+	switch r := m.Requires; {
+	case m.RequiresUnknown:
+		return ""
+	case r.Privacy && r.Integrity:
+		return "privacy integrity"
+	case r.Privacy:
+		return "privacy"
+	case r.Integrity:
+		return "integrity"
+	}
+	return "nothing"
 }
 
 // inDirs asks look for each working directory, and returns what it returns in their order. A

@@ -25,26 +25,29 @@ var smbServers = []nodespec.SMBServer{
 // numbered is a Windows that says why a mapping fails, and whose credentials mappings have.
 var numbered = behavior.Windows{SMBUsers: behavior.SMBUsersShown, SMBErrors: behavior.SMBErrorsNumbered}
 
-// What Windows reports about mappings is an option: whose credentials they have, and why one
+// What Windows reports about mappings is an option: whose credentials they have, or what they require, and why one
 // cannot be made.
 func TestWhatWindowsTellsAboutMappings(t *testing.T) {
 	for _, c := range []struct {
 		windows behavior.Windows
 		user    string
+		flags   uint32 // 0 if they are unknown
 		err     win32.Errno
 	}{
-		{behavior.Windows{SMBUsers: behavior.SMBUsersHidden, SMBErrors: behavior.SMBErrorsBare}, "", win32.ERROR_GEN_FAILURE},
-		{numbered, "ann", win32.ERROR_SESSION_CREDENTIAL_CONFLICT},
+		{behavior.Windows{SMBUsers: behavior.SMBUsersHidden, SMBErrors: behavior.SMBErrorsBare}, "", win32.REQUIRE_CONNECTION_INTEGRITY, win32.ERROR_GEN_FAILURE},
+		{numbered, "ann", 0, win32.ERROR_SESSION_CREDENTIAL_CONFLICT},
 	} {
 		n, err := emulated.Open(nodespec.Config{SMBServers: smbServers, World: behavior.In("", c.windows)}, emulated.Machine{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := n.UseAdd(use(`\\nas\data`, "ann", "one")); err != nil {
+		signed := use(`\\nas\data`, "ann", "one")
+		signed.Flags = win32.REQUIRE_CONNECTION_INTEGRITY
+		if err := n.UseAdd(signed); err != nil {
 			t.Fatal(err)
 		}
-		if uses, err := n.UseEnum(); err != nil || len(uses) != 1 || uses[0].User != c.user {
-			t.Errorf("mappings %+v, %v, want the user %q", uses, err, c.user)
+		if uses, err := n.UseEnum(); err != nil || len(uses) != 1 || uses[0].User != c.user || uses[0].Flags != c.flags || uses[0].FlagsUnknown != (c.flags == 0) {
+			t.Errorf("mappings %+v, %v, want the user %q and the flags %#x", uses, err, c.user, c.flags)
 		}
 		if err := n.UseAdd(use(`\\nas\logs`, "bob", "two")); err != c.err {
 			t.Errorf("a second user: %v, want %v", err, c.err)

@@ -166,7 +166,7 @@ func useEnumPart(flag uint32, resume *uint32, uses *[]win32.Use) (more bool, err
 	for _, u := range unsafe.Slice(buf, read) {
 		*uses = append(*uses, win32.Use{
 			Remote: windows.UTF16PtrToString(u.remote), Local: windows.UTF16PtrToString(u.local), User: windows.UTF16PtrToString(u.user),
-			Domain: windows.UTF16PtrToString(u.domain), Status: u.status,
+			Domain: windows.UTF16PtrToString(u.domain), Status: u.status, FlagsUnknown: true, // USE_INFO_2 has none
 		})
 	}
 	return more, nil

@@ -18,3 +18,11 @@ func (f *fakeSMB) NewSMBGlobalMapping(ctx context.Context, in *smb.NewSMBGlobalM
 func (f *fakeSMB) RemoveSMBGlobalMapping(ctx context.Context, in *smb.RemoveSMBGlobalMappingRequest) (*smb.RemoveSMBGlobalMappingResponse, error) {
 	return call[smb.RemoveSMBGlobalMappingResponse](ctx, f.answer, "RemoveSMBGlobalMapping", in)
 }
+
+func (f *fakeSMB) UpdateSMBGlobalMapping(ctx context.Context, in *smb.UpdateSMBGlobalMappingRequest) (*smb.UpdateSMBGlobalMappingResponse, error) {
+	return call[smb.UpdateSMBGlobalMappingResponse](ctx, f.answer, "UpdateSMBGlobalMapping", in)
+}
+
+func (f *fakeSMB) GetSMBGlobalMapping(ctx context.Context, in *smb.GetSMBGlobalMappingRequest) (*smb.GetSMBGlobalMappingResponse, error) {
+	return call[smb.GetSMBGlobalMappingResponse](ctx, f.answer, "GetSMBGlobalMapping", in)
+}

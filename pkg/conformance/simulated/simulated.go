@@ -47,7 +47,8 @@ func ThroughOldPipes(t *testing.T, setup conformance.Setup) *conformance.Node {
 	t.Helper()
 	n := throughPipes(t, setup, "disk/v1alpha1", "disk/v1beta1", "disk/v1beta2", "volume/v1alpha1", "volume/v1beta1", "volume/v1beta2",
 		"filesystem/v1alpha1", "filesystem/v1beta1", "smb/v1alpha1", "smb/v1beta1", "iscsi/v1alpha1", "system/v1alpha1")
-	n.Lacks = append(n.Lacks, "ListDisks", "GetDiskReadOnly", "SetDiskReadOnly", "RmdirContents", "GetClosestVolumeIDFromTargetPath", "GetPathStats", "GetPathKind", conformance.AllocationUnit, "SetMutualChapSecret", conformance.ListPartition)
+	n.Lacks = append(n.Lacks, "ListDisks", "GetDiskReadOnly", "SetDiskReadOnly", "RmdirContents", "GetClosestVolumeIDFromTargetPath", "GetPathStats", "GetPathKind", conformance.AllocationUnit, "SetMutualChapSecret", conformance.ListPartition,
+		"UpdateSMBGlobalMapping", "GetSMBGlobalMapping", conformance.MappingProtection)
 	return n
 }
 

@@ -106,8 +106,11 @@ func (c *Conn) can(ctx context.Context) (context.Context, mounter.Abilities, err
 		return !slices.ContainsFunc(groups, func(g string) bool { return c.clients[g] != nil && a.Builds[g] == "" })
 	}
 	a.GuardsDisks = ours("disk", "volume")
-	d := c.clients["disk"]
-	a.ChecksDisks = d == nil || ours("disk") && d.Version().Compare(apiversion.NewVersionOrPanic("v2alpha1")) >= 0
+	newest := func(group string) bool {
+		one := c.clients[group]
+		return one == nil || ours(group) && one.Version().Compare(apiversion.NewVersionOrPanic("v2alpha1")) >= 0
+	}
+	a.ChecksDisks, a.ManagesShares = newest("disk"), newest("smb")
 	a.GuardsContent = a.GuardsDisks
 	a.ReportsGrowth = ours("volume")
 	a.CountsLinks = ours("smb")

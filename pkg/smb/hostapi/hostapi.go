@@ -81,6 +81,27 @@ type Mapping struct {
 	Share  winpath.Share // zero if Windows lists something else than \\server\share
 	User   string        // DOMAIN\name or name; empty for the node's own account, or if Windows does not report it
 	Status Status
+	// Requires is what the mapping requires of its connection, unless RequiresUnknown says that
+	// Windows does not report it.
+	Requires        Protection
+	RequiresUnknown bool
+}
+
+// Protection is what a mapping requires of its connection.
+type Protection struct {
+	Privacy   bool // encryption, which needs SMB 3
+	Integrity bool // signing
+}
+
+// And returns what both require.
+func (p Protection) And(q Protection) Protection {
+	return Protection{p.Privacy || q.Privacy, p.Integrity || q.Integrity}
+}
+
+// Covers reports whether p is at least what q requires. What is encrypted is also protected from
+// changes ([MS-SMB2] 3.1.4.3).
+func (p Protection) Covers(q Protection) bool {
+	return p.Privacy || !q.Privacy && (p.Integrity || !q.Integrity)
 }
 
 // Link is a directory link to a share.
@@ -190,7 +211,8 @@ func (s SMBAPI) Mappings() ([]Mapping, error) {
 			user = u.Domain + `\` + user
 		}
 		share, _ := winpath.ParseShare(u.Remote)
-		list = append(list, Mapping{Share: share, User: user, Status: Status(u.Status)})
+		requires := Protection{Privacy: u.Flags&win32.REQUIRE_CONNECTION_PRIVACY != 0, Integrity: u.Flags&win32.REQUIRE_CONNECTION_INTEGRITY != 0}
+		list = append(list, Mapping{share, user, Status(u.Status), requires, u.FlagsUnknown})
 	}
 	return list, nil
 }
@@ -215,17 +237,30 @@ func (s SMBAPI) IsSMBMapped(remotePath string) (bool, error) {
 
 // NewSMBGlobalMapping implements [HostAPI].
 func (s SMBAPI) NewSMBGlobalMapping(remotePath, username, password string) error {
+	_, err := s.MapShare(remotePath, username, password, Protection{})
+	return err
+}
+
+// MapShare is NewSMBGlobalMapping for a mapping that requires p, and what the node requires. It
+// returns both together.
+func (s SMBAPI) MapShare(remotePath, username, password string, p Protection) (Protection, error) {
 	if err := s.host.Ready(); err != nil {
-		return err
+		return p, err
 	}
 	remote, err := share(remotePath)
 	if err != nil {
-		return err
+		return p, err
 	}
 	as := credentials(username, password)
 	use := win32.NewUse{Remote: remote.String(), User: as.User, Domain: as.Domain, Password: as.Password}
-	if !s.noPrivacy {
+	without := withoutPrivacy(p)
+	if p.Privacy = p.Privacy || !s.noPrivacy; !p.Privacy {
+		without = ""
+	} else {
 		use.Flags |= win32.REQUIRE_CONNECTION_PRIVACY
+	}
+	if p.Integrity {
+		use.Flags |= win32.REQUIRE_CONNECTION_INTEGRITY
 	}
 	err = s.host.Node.API.UseAdd(use)
 	if err == nil {
@@ -237,7 +272,7 @@ func (s SMBAPI) NewSMBGlobalMapping(remotePath, username, password string) error
 	case win32.IsCode(err, win32.ERROR_NO_SYSTEM_RESOURCES, win32.ERROR_NOT_ENOUGH_MEMORY): // of the node, until something ends
 		err = hosterr.Text(hosterr.ErrUnavailable, "%w", err)
 	}
-	return hosterr.WithHint("map share", hosterr.Quote(remote.String()), node.Typed(err), s.hint(err, username, password))
+	return p, hosterr.WithHint("map share", hosterr.Quote(remote.String()), node.Typed(err), hint(err, username, password, without))
 }
 
 // Answer is the answer of a server to the question whether it accepts credentials.
@@ -279,8 +314,22 @@ func (s SMBAPI) Ask(server, username, password string) (Answer, error) {
 // Hints for errors of mappings.
 const (
 	HintServer = "check that the node can resolve the server's name and connect to its port 445, and that the server has the share"
-	HintRights = "check the user's rights on the share, and that the server supports encryption (SMB 3); otherwise start csi-proxy with -require-privacy=false"
+
+	hintRights = "check the user's rights on the share, and that the server supports encryption (SMB 3); otherwise "
 )
+
+// HintRights is the hint for an error that may be one of rights or of encryption, of a mapping that
+// was to require p.
+func HintRights(p Protection) string { return hintRights + withoutPrivacy(p) }
+
+// withoutPrivacy says how to map a share without encryption.
+func withoutPrivacy(p Protection) string {
+	const node = "start csi-proxy with -require-privacy=false"
+	if p.Privacy {
+		return "ask for a mapping without privacy, and " + node
+	}
+	return node
+}
 
 // HintCredentials returns the hint for credentials that a server refused with an error, or "" if
 // the error says something else.
@@ -304,19 +353,20 @@ func HintCredentials(err error, username, password string) string {
 	return hint
 }
 
-// hint returns the hint for an error of UseAdd, or "".
+// hint returns the hint for an error of UseAdd, or "". without says how to map the share without
+// encryption; it is empty if the mapping required none.
 //
 // Source: document, System Error Codes, for 85 and 1450; KB 198386 for 1130.
-func (s SMBAPI) hint(err error, username, password string) string {
+func hint(err error, username, password, without string) string {
 	credentials := HintCredentials(err, username, password)
 	switch {
-	case win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_NOT_SUPPORTED) && !s.noPrivacy:
+	case win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_NOT_SUPPORTED) && without != "":
 		if username == "" || password == "" {
-			return strings.TrimPrefix(credentials+"; or "+HintRights, "; or ")
+			return strings.TrimPrefix(credentials+"; or "+hintRights+without, "; or ")
 		}
-		return HintRights
-	case win32.IsCode(err, win32.ERROR_NETWORK_ACCESS_DENIED) && !s.noPrivacy:
-		return "the server does not support encryption (SMB 3): turn it on there, or start csi-proxy with -require-privacy=false"
+		return hintRights + without
+	case win32.IsCode(err, win32.ERROR_NETWORK_ACCESS_DENIED) && without != "":
+		return "the server does not support encryption (SMB 3): turn it on there, or " + without
 	case win32.IsCode(err, win32.ERROR_NO_SUCH_LOGON_SESSION) && username != "":
 		return `specify the user as DOMAIN\name, or as AZURE\account for Azure Files; if the server knows no domain, any name will do`
 	case credentials != "":

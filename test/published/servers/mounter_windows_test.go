@@ -92,7 +92,7 @@ func TestMounterWithPublishedServers(t *testing.T) {
 
 	can, err := m.Abilities(ctx)
 	must(t, err)
-	if len(can.Lacks()) != 6 || can.Versions["disk"] != "v1" || can.Builds["disk"] != "" {
+	if len(can.Lacks()) != 7 || can.Versions["disk"] != "v1" || can.Builds["disk"] != "" {
 		t.Errorf("abilities %+v", can)
 	}
 	id := mounter.EBS("vol-02190fee5da4d75e3")

@@ -38,7 +38,7 @@ func TestGlobalMappings(t *testing.T) {
 		if err := add(share, "pässword"); err != nil {
 			t.Errorf("map %s: %v", share, err)
 		}
-		want = append(want, win32.Use{Remote: `\\nas\` + share, User: "ann", Domain: "CORP", Status: win32.USE_OK})
+		want = append(want, win32.Use{Remote: `\\nas\` + share, User: "ann", Domain: "CORP", Status: win32.USE_OK, FlagsUnknown: true})
 	}
 	byRemote := func(a, b win32.Use) int { return slices.Compare([]byte(a.Remote), []byte(b.Remote)) }
 	slices.SortFunc(want, byRemote)

@@ -33,7 +33,8 @@ func PublishedSecrets() []Secret {
 	return []Secret{
 		{"iscsi", []string{"v1alpha1", "v1alpha2"}, "ConnectTargetRequest", "chap_secret"},
 		{"iscsi", []string{"v1alpha2"}, "SetMutualChapSecretRequest", "MutualChapSecret"},
-		{"smb", []string{"v1alpha1", "v1beta1", "v1beta2", "v1"}, "NewSmbGlobalMappingRequest", "password"},
+		{"smb", []string{"v1alpha1", "v1beta1", "v1beta2", "v1", "v2alpha1"}, "NewSmbGlobalMappingRequest", "password"},
+		{"smb", []string{"v2alpha1"}, "UpdateSmbGlobalMappingRequest", "password"},
 	}
 }
 

@@ -119,8 +119,8 @@ func All() []Option {
 			{FormatAtEnd, "nothing, because all is written at the end", "inference"},
 		}},
 		{"smbUsers", "whether the list of SMB mappings says whose credentials they have", func(w *Windows) *string { return &w.SMBUsers }, []Value{
-			{SMBUsersHidden, "it does not", "document: MSFT_SmbGlobalMapping has no user"},
-			{SMBUsersShown, "it does", "document: NetUseEnum, USE_INFO_2"},
+			{SMBUsersHidden, "it does not, but it says what they require", "code: microsoft/wmi, MSFT_SmbGlobalMapping"},
+			{SMBUsersShown, "it does, and does not say what they require", "document: NetUseEnum, USE_INFO_2"},
 		}},
 		{"smbErrors", "whether the error of a failed SMB mapping says why it failed", func(w *Windows) *string { return &w.SMBErrors }, []Value{
 			{SMBErrorsBare, "it is ERROR_GEN_FAILURE, whatever the reason", "logs of Windows Server 2019 with WBEM_E_FAILED and no number"},

@@ -62,7 +62,7 @@ func (n *Network) useAdd(t *kernel.Tx, u win32.NewUse) error {
 	if !known || server.Down {
 		return n.gone(ref.Server()).errno
 	}
-	m := smbMapping{Remote: u.Remote, User: u.User, Domain: u.Domain}
+	m := smbMapping{Remote: u.Remote, User: u.User, Domain: u.Domain, Flags: u.Flags}
 	for share, other := range n.smb.mappings {
 		if share.Server() != ref.Server() {
 			continue
@@ -71,6 +71,9 @@ func (n *Network) useAdd(t *kernel.Tx, u win32.NewUse) error {
 		if !same || share == ref && other.Status != win32.USE_OK {
 			// Source: Windows, System Error 1219 (csi-driver-smb issue 219).
 			return win32.ERROR_SESSION_CREDENTIAL_CONFLICT
+		}
+		if share == ref {
+			m.Flags = other.Flags // no call is known that changes what a mapping requires
 		}
 	}
 	if u.Flags&win32.REQUIRE_CONNECTION_PRIVACY != 0 && server.NoEncryption {
@@ -95,11 +98,12 @@ func (n *Network) useAdd(t *kernel.Tx, u win32.NewUse) error {
 
 // UseEnum implements [win32.SMB]. Mappings are sorted by name.
 //
-// Source: code, microsoft/wmi: MSFT_SmbGlobalMapping has no user; see the option smbUsers.
+// Source: code, microsoft/wmi: MSFT_SmbGlobalMapping has no user, but RequireIntegrity and
+// RequirePrivacy; document, USE_INFO_2 has a user and no flags; see the option smbUsers.
 func (n *Network) UseEnum() (uses []win32.Use, err error) {
 	err = n.client(func(t *kernel.Tx) error {
 		for _, m := range n.smb.mappings {
-			use := win32.Use{Remote: m.Remote, User: m.User, Domain: m.Domain, Status: m.Status}
+			use := win32.Use{Remote: m.Remote, User: m.User, Domain: m.Domain, Status: m.Status, Flags: m.Flags}
 			if m.Behind > 0 {
 				use.Status = m.Shown
 				m.Behind--
@@ -107,6 +111,9 @@ func (n *Network) UseEnum() (uses []win32.Use, err error) {
 			}
 			if m.Hidden || n.Windows.SMBUsers == behavior.SMBUsersHidden {
 				use.User, use.Domain = "", ""
+			}
+			if n.Windows.SMBUsers == behavior.SMBUsersShown {
+				use.Flags, use.FlagsUnknown = 0, true
 			}
 			uses = append(uses, use)
 		}

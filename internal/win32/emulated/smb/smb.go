@@ -44,8 +44,9 @@ type smbMapping struct {
 	Account string `json:"account,omitempty"` // key of the account; "" for the node's own
 	Changes int    `json:"changes,omitempty"` // smbAccount.Changes at the start of the session
 	Status  uint32 `json:"status,omitempty"`
-	Lost    bool   `json:"lost,omitempty"` // the client no longer has the credentials
-	Idle    bool   `json:"idle,omitempty"` // disconnected, and works again when it is used
+	Flags   uint32 `json:"flags,omitempty"` // what UseAdd was asked to require
+	Lost    bool   `json:"lost,omitempty"`  // the client no longer has the credentials
+	Idle    bool   `json:"idle,omitempty"`  // disconnected, and works again when it is used
 	// Behind is the number of lists for which NetUseEnum still reports Shown, although the
 	// mapping has Status: what Windows reports is behind what happens.
 	Behind int    `json:"behind,omitempty"`

@@ -95,7 +95,13 @@ func (c *Client) UseAdd(u win32.NewUse) error {
 func (c *Client) UseEnum() (uses []win32.Use, err error) {
 	err = c.list("list "+mappingClass, func(s *session) error {
 		uses = nil // of an earlier connection
-		return s.mappings(query{class: mappingClass}, func(_ *object, r row) error {
+		return s.mappings(query{class: mappingClass}, func(o *object, r row) error {
+			for property := range requirements {
+				// A class of a Windows without the property has unknown requirements.
+				if one, err := s.read(mappingClass, o, property); err == nil {
+					r.values[property] = one.values[property]
+				}
+			}
 			u, err := useOf(r)
 			uses = append(uses, u)
 			return err

@@ -32,9 +32,22 @@ func useOf(r row) (win32.Use, error) {
 			return win32.Use{}, err
 		}
 	}
-	use.Status, err = r.uint32("Status")
-	return use, err
+	if use.Status, err = r.uint32("Status"); err != nil {
+		return use, err
+	}
+	for property, flag := range requirements {
+		switch required, ok := r.values[property].(bool); {
+		case !ok:
+			use.FlagsUnknown = true
+		case required:
+			use.Flags |= flag
+		}
+	}
+	return use, nil
 }
+
+// requirements are the properties of a mapping that say which flags it was made with.
+var requirements = map[string]uint32{"RequireIntegrity": win32.REQUIRE_CONNECTION_INTEGRITY, "RequirePrivacy": win32.REQUIRE_CONNECTION_PRIVACY}
 
 // isMappingOf reports whether a mapping is one of remote without a drive letter,
 // like those that [Client.UseAdd] creates.

@@ -359,10 +359,25 @@ func TestMappings(t *testing.T) {
 	r := func(remote, local, status any) row {
 		return row{of: mappingClass, values: map[string]any{"RemotePath": remote, "LocalPath": local, "Status": status}}
 	}
-	if u, err := useOf(r(`\\nas\data`, nil, int64(2))); err != nil || u != (win32.Use{Remote: `\\nas\data`, Status: win32.USE_DISCONN}) {
-		t.Errorf("useOf = %+v, %v", u, err)
+	for _, c := range []struct {
+		privacy, integrity any
+		flags              uint32
+		unknown            bool
+	}{
+		{true, false, win32.REQUIRE_CONNECTION_PRIVACY, false},
+		{true, true, win32.REQUIRE_CONNECTION_PRIVACY | win32.REQUIRE_CONNECTION_INTEGRITY, false},
+		{false, false, 0, false},
+		{nil, false, 0, true},
+		{nil, nil, 0, true},
+	} {
+		row := r(`\\nas\data`, nil, int64(2))
+		row.values["RequirePrivacy"], row.values["RequireIntegrity"] = c.privacy, c.integrity
+		want := win32.Use{Remote: `\\nas\data`, Status: win32.USE_DISCONN, Flags: c.flags, FlagsUnknown: c.unknown}
+		if u, err := useOf(row); err != nil || u != want {
+			t.Errorf("useOf = %+v, %v, want %+v", u, err, want)
+		}
 	}
-	if u, err := useOf(r(`\\nas\data`, "G:", int64(0))); err != nil || u != (win32.Use{Remote: `\\nas\data`, Local: "G:"}) {
+	if u, err := useOf(r(`\\nas\data`, "G:", int64(0))); err != nil || u != (win32.Use{Remote: `\\nas\data`, Local: "G:", FlagsUnknown: true}) {
 		t.Errorf("useOf = %+v, %v", u, err)
 	}
 	for _, bad := range []row{r(nil, nil, int64(0)), r(`\\nas\data`, nil, nil)} { // a null status is not OK, which is 0
