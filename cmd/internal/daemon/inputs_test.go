@@ -473,6 +473,8 @@ func TestRequestsCannotForgeLogLines(t *testing.T) {
 			switch f := fields.Get(i); {
 			case f.Message() != nil:
 				fill(in.Mutable(f).Message(), text)
+			case f.Kind() == protoreflect.StringKind && f.IsList():
+				in.Mutable(f).List().Append(protoreflect.ValueOfString(text))
 			case f.Kind() == protoreflect.StringKind:
 				in.Set(f, protoreflect.ValueOfString(text))
 			}

@@ -38,6 +38,7 @@ var changes = map[string]bool{
 	"Start":      true,
 	"Stop":       true,
 	"Unmount":    true,
+	"Update":     true,
 	"Write":      true,
 }
 
