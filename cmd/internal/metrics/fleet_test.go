@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -143,9 +142,12 @@ var fleet = map[string]struct {
 	"disk": {files, 15, func(m *member) error {
 		return m.slow(simnode.Fault{Call: winapi.DeviceIoControl, Path: "PhysicalDrive1", Delay: 2 * time.Hour})
 	}, `csi_proxy_disks{state="unanswered"} 1`},
-	"share": {files, 10, func(m *member) error {
-		return errors.Join(m.SetSMBServerDown("files.example.com", true), m.SetSMBMappingStatus(share, "network error"))
-	}, `csi_proxy_smb_mappings{state="network-error"} 1`},
+	"share": {func(m *member, minute int) {
+		files(m, minute)
+		if minute%4 == 1 { // another pod
+			does(m.smb.NewSmbGlobalMapping, &smb.NewSmbGlobalMappingRequest{RemotePath: share, LocalPath: kubelet + `other`, Username: "csi", Password: "csi"})
+		}
+	}, 10, func(m *member) error { return m.SetSMBServerDown("files.example.com", true) }, `csi_proxy_failures_total{group="smb",kind="time"} 12`},
 	"queue": {func(m *member, minute int) {
 		if minute <= 20 {
 			ebs(m, minute)

@@ -412,6 +412,16 @@ func testAlerts(t *testing.T, of string) {
 	if got := firing(t, "CSIProxyOverloaded", rules["CSIProxyOverloaded"], `  csi_proxy_connections_closed_total{group="disk",reason="refused",`+of+"bad\"} 0+1x120\n", 6*time.Minute); len(got) != 1 {
 		t.Errorf("CSIProxyOverloaded: while connections are closed these fire: %q, want one", got)
 	}
+	// A share that cannot be reached: its mapping may look idle, and the kubelet asks again and again.
+	failures := func(values string) string {
+		return `  csi_proxy_failures_total{group="smb",kind="time",` + of + "bad\"} " + values + "\n"
+	}
+	if got := firing(t, "CSIProxyMappingsBroken", rules["CSIProxyMappingsBroken"], failures("0+1x120"), time.Hour); len(got) != 1 {
+		t.Errorf("CSIProxyMappingsBroken: while calls about a share fail these fire: %q, want one", got)
+	}
+	if got := firing(t, "CSIProxyMappingsBroken", rules["CSIProxyMappingsBroken"], failures("0x30 1+1x3 5x80"), 44*time.Minute); got != nil {
+		t.Errorf("CSIProxyMappingsBroken: after a few failures these fire: %q", got)
+	}
 	// Windows disconnects idle mappings, which is no fault of the node.
 	if got := firing(t, "CSIProxyMappingsBroken", rules["CSIProxyMappingsBroken"], `  csi_proxy_smb_mappings{state="disconnected",`+of+"idle\"} 3x120\n", time.Hour); got != nil {
 		t.Errorf("on a node with idle mappings these fire: %q", got)
