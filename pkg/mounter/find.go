@@ -327,7 +327,7 @@ func (m *Mounter) addInfo(ctx context.Context, all map[uint32]Disk, id Identity,
 	}
 	id.LUN, id.AzureLUN = nil, nil
 	for number, d := range all {
-		if d.Info = known[number]; known != nil && d.Info == nil {
+		if d.Info = known[number]; known != nil && (d.Info == nil || !d.inPlace()) {
 			delete(all, number) // it left, or arrived, between the calls
 			continue
 		}
@@ -368,10 +368,24 @@ func (m *Mounter) known(ctx context.Context, d Disk) ([]Disk, error) {
 			return nil, nil
 		}
 	}
-	if d.IDs != (disk.DiskIDs{}) && d.Info.SerialNumber != d.IDs.SerialNumber {
+	if d.IDs != (disk.DiskIDs{}) && d.Info.SerialNumber != d.IDs.SerialNumber || !d.inPlace() {
 		return nil, nil
 	}
 	return []Disk{d}, nil
+}
+
+// inPlace reports whether what is known about a disk without identifiers is of the disk at its
+// place: another one may have its number by now.
+func (d Disk) inPlace() bool {
+	if d.IDs != (disk.DiskIDs{}) || d.Info == nil {
+		return true
+	}
+	for _, pair := range [...][2]string{{d.Location.Adapter, d.Info.Adapter}, {d.Location.Target, d.Info.Target}, {d.Location.LUNID, d.Info.LUN}} {
+		if pair[0] != "" && pair[1] != "" && pair[0] != pair[1] {
+			return false
+		}
+	}
+	return true
 }
 
 // list returns the disks of the node. Identifiers and places that are not wanted may be missing.

@@ -16,7 +16,7 @@ import (
 
 // usedBy returns an existing link to the share, other than except, or "".
 func (c *call) usedBy(share winpath.Share, except string) (by string, err error) {
-	err = c.eachLink(share, except, func(path string, err error) bool {
+	err = c.eachLink(share, except, true, func(path string, err error) bool {
 		if err != nil {
 			c.s.base.Node.Log.Warn("Failed to read a link to an SMB share; its mapping counts as in use", "link", path, "err", err)
 		}
@@ -30,9 +30,10 @@ func (c *call) usedBy(share winpath.Share, except string) (by string, err error)
 }
 
 // eachLink calls visit for each existing link to the share, other than except, until visit returns
-// false. It forgets links that no longer exist. A link that cannot be read, for the reason that
-// visit gets, counts as existing.
-func (c *call) eachLink(share winpath.Share, except string, visit func(path string, unread error) (more bool)) error {
+// false. A link that cannot be read, for the reason that visit gets, counts as existing. With
+// forget, which needs the lock of the server, it forgets links that no longer exist: without it,
+// another call may have made one meanwhile.
+func (c *call) eachLink(share winpath.Share, except string, forget bool, visit func(path string, unread error) (more bool)) error {
 	for _, path := range c.s.linksTo(share) {
 		if except != "" && linkKey(path) == linkKey(except) {
 			continue
@@ -40,7 +41,9 @@ func (c *call) eachLink(share winpath.Share, except string, visit func(path stri
 		link, ok, err := c.host.LinkAt(path)
 		switch {
 		case err == nil && !(ok && link.Share() == share):
-			c.s.change(share, func(r *record) { delete(r.links, linkKey(path)) })
+			if forget {
+				c.s.change(share, func(r *record) { delete(r.links, linkKey(path)) })
+			}
 		case err != nil && c.ctx.Err() != nil:
 			return c.ctx.Err()
 		case !visit(path, err):
@@ -57,7 +60,7 @@ func (c *call) count(paths []string, out *GetSMBGlobalMappingResponse) error {
 		own[linkKey(path)] = path
 	}
 	out.LinksIncomplete = c.s.partly()
-	return c.eachLink(c.share, "", func(path string, unread error) bool {
+	return c.eachLink(c.share, "", false, func(path string, unread error) bool {
 		out.Links++
 		if unread != nil {
 			c.s.base.Node.Log.Warn("Failed to read a link to an SMB share; it is counted", "link", path, "err", unread)
