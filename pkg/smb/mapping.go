@@ -416,6 +416,7 @@ func (c *call) adopt(v view) {
 
 // add maps the share.
 func (c *call) add() error {
+	c.needs = c.needs.And(c.s.kept(c.share))
 	var requires smbapi.Protection
 	add := func() (err error) {
 		requires, err = c.host.MapShare(c.share.String(), c.as.user, c.password, c.needs)

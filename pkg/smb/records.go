@@ -161,10 +161,23 @@ func (r *records) madeWith(share winpath.Share) (with mark, requires smbapi.Prot
 	return with, requires, with != mark{}
 }
 
+// kept returns what the last mapping of a share required, if it has had links since.
+func (r *records) kept(share winpath.Share) (requires smbapi.Protection) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rec := r.shares[share]; rec != nil && rec.with == (mark{}) && len(rec.links) > 0 {
+		requires = rec.requires
+	}
+	return requires
+}
+
 // removed forgets a removed mapping, and with the last one of a server its credentials.
 func (r *records) removed(share winpath.Share) {
 	r.change(share, func(rec *record) {
-		rec.made, rec.unwanted, rec.with, rec.requires = false, false, mark{}, smbapi.Protection{}
+		rec.made, rec.unwanted, rec.with = false, false, mark{}
+		if len(rec.links) == 0 { // else the next mapping requires the same, for those that use them
+			rec.requires = smbapi.Protection{}
+		}
 		for other, rec := range r.shares {
 			if other.Server() == share.Server() && rec.made {
 				return

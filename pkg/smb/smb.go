@@ -247,10 +247,14 @@ func (s *SMB) UpdateSMBGlobalMapping(ctx context.Context, in *UpdateSMBGlobalMap
 			return err
 		}
 		unwanted := slices.Contains(s.unwanted(""), c.share)
-		if _, err := c.ensure(false); err != nil {
+		_, err := c.ensure(false)
+		if unwanted { // as before, also if it was made again
+			s.change(c.share, func(r *record) { r.unwanted = true })
+			s.sweepLater()
+		}
+		if err != nil {
 			return err
 		}
-		s.change(c.share, func(r *record) { r.unwanted = unwanted }) // as before, if it was made again
 		with, _, _ := s.madeWith(c.share)
 		out.InEffect = with == c.as.mark
 		return nil
