@@ -384,7 +384,7 @@ func (c *call) conflict(share winpath.Share, user, by, why string) error {
 	what := fmt.Sprintf("server %q: share %s is mapped for %s", c.share.Server(), share, user)
 	switch {
 	case by != "" && c.update:
-		what += ", and in use" // since v2alpha1, callers get no paths of others
+		what += ", and in use" // an update names no links of others
 	case by != "":
 		what += ", and in use by " + by
 	}

@@ -5,7 +5,7 @@
 // SCSI address), and two disks with the same one.
 //
 // It does not model logical drives of an MBR, the renumbering of a single disk, nor what a
-// partition contains: what stands on the disks is told of each change of a table, and asked
-// before a write. What it knows of file systems is how a new one is written, so that a disk can
+// partition contains: package volume registers itself, hears of each change of a table, and is
+// asked before a write. What it knows of file systems is how a new one is written, so that a disk can
 // come with content.
 package disk

@@ -118,7 +118,7 @@ func (v *Volume) follow(t *kernel.Tx, extents []extent, p win32.Partition) {
 	t.OnCommit(func() { v.Ranges, v.OnTable = extents, p })
 }
 
-// grow tells the volume the length of its partition.
+// grow gives the volume the length that its partition has now.
 func (v *Volume) grow(t *kernel.Tx) {
 	if v.Length == 0 {
 		return

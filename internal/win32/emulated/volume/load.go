@@ -93,7 +93,7 @@ func (n *Volumes) finishDeletions(t *kernel.Tx) error {
 	return nil
 }
 
-// GrowAll tells every volume the length of its partition, as a restart of Windows does.
+// GrowAll gives every volume the length that its partition has now, as a restart of Windows does.
 func (n *Volumes) GrowAll(t *kernel.Tx) {
 	for _, v := range n.List {
 		v.grow(t)
