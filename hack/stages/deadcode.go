@@ -21,6 +21,7 @@ var reachedElsewhere = map[string]string{
 	"client/internal/pipetest":              "tests import it",
 	"internal/win32/mingwtest":              "tests import it",
 	"internal/node/nodetest":                "tests import it",
+	"internal/operations":                   "tests import it",
 	"internal/win32/emulated/journal.Valid": "tests of the emulated node cut its journal at every byte",
 	"internal/node.Native":                  "the HostAPIs of pkg call it, which drivers import",
 	"internal/node.NativeHost":              "the HostAPIs of pkg call it, which drivers import",

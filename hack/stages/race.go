@@ -137,7 +137,7 @@ func raceTests(ctx context.Context, r *report) error {
 }
 
 // rehearsals matches tests that run csi-proxy-verify on a simulated node.
-const rehearsals = "^Test(Rehearsal|QuestionsFindTheWorld|FirstContact|QuestionsOfTheAudit|Reboot|RebootAfterAKilledRun)$"
+const rehearsals = "^Test(Rehearsal|QuestionsFindTheWorld|FirstContact)$"
 
 // oneAfterAnother matches the scripts of csi-proxyctl that make hundreds of calls, nearly all of
 // them one after another, each by a process of its own. The race detector has little to look at

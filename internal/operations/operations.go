@@ -1,6 +1,5 @@
 // Package operations is the life of a volume as a list of calls, one of each kind, each
-// with a check of its answer. Tests and csi-proxy-verify run it on the emulated node, on
-// Wine and on Windows.
+// with a check of its answer. Tests run it on the emulated node, on Wine and on Windows.
 package operations
 
 import (

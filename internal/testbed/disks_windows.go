@@ -83,19 +83,6 @@ func (m *Disks) Owns(number uint32) (bool, error) {
 	return now == number, err
 }
 
-// File returns the file of a disk, for Plug after a restart of Windows.
-func (m *Disks) File(number uint32) (string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if d := m.disks[number]; d != nil {
-		return d.file, nil
-	}
-	return "", fmt.Errorf("disk %d is not one of the virtual disks", number)
-}
-
-// Plug attaches the file of a disk that another process made, and returns its number.
-func (m *Disks) Plug(file string) (uint32, error) { return m.plug(&virtualDisk{file: file}) }
-
 // number asks Windows for the number of an attached disk.
 func (d *virtualDisk) number() (uint32, error) {
 	path, err := vhd.GetVirtualDiskPhysicalPath(d.handle)

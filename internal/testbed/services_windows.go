@@ -132,7 +132,7 @@ func discard(m *mgr.Mgr, name string) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(program, IdleService) && !strings.Contains(program, ServedService) {
+	if !strings.Contains(program, IdleService) {
 		return fmt.Errorf("it runs %s, so it belongs to another program", program)
 	}
 	if dependents, err := s.ListDependentServices(svc.Active); err == nil {

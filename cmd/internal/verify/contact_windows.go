@@ -1,25 +1,15 @@
 package verify
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
-	"golang.org/x/sys/windows/svc"
-	"golang.org/x/sys/windows/svc/mgr"
 
-	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/testbed"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
@@ -40,108 +30,6 @@ func ownerRights(p *place) string {
 	}
 	const client = "O:BAD:P(A;;0x12019b;;;BA)"
 	return "as its owner " + may(client) + ", with an entry for owners " + may(client+"(A;;RC;;;OW)")
-}
-
-// pipeOfAService asks who owns the pipe of a service, and whether Windows names its process.
-func pipeOfAService(p *place) string {
-	prefix := directoryPrefix + rand.Text() + "-"
-	s := install(p.T, p.o, servedName, "", testbed.ServedService, servedName, prefix)
-	p.need(s.Start())
-	running := awaitService(p.T, s, svc.Running, 0)
-	path := pipe.Path(prefix + "csi-proxy-disk-v1")
-	owner := "trusted"
-	c, err := pipe.DialTrusted(p.Context(), path)
-	if err != nil {
-		owner = "not trusted: " + err.Error()
-	} else {
-		c.Close()
-	}
-	process := "that of the service"
-	if pid, _, err := pipes.ServerOf(path); err != nil || pid != running.ProcessId {
-		process = fmt.Sprintf("%d, not %d (%v)", pid, running.ProcessId, err)
-	}
-	_, err = s.Control(svc.Stop)
-	p.need(err)
-	awaitService(p.T, s, svc.Stopped, 0)
-	return "its owner is " + owner + ", its process " + process
-}
-
-// endsEarly ends a service before it registers, and looks for half a minute whether Windows starts
-// it again.
-func endsEarly(p *place) string {
-	file := p.dir + "-ends"
-	s := install(p.T, p.o, failingName, "", testbed.ServedService, failingName, ends, file)
-	p.need(s.SetRecoveryActions([]mgr.RecoveryAction{{Type: mgr.ServiceRestart, Delay: 100 * time.Millisecond}}, 60))
-	p.need(s.SetRecoveryActionsOnNonCrashFailures(true))
-	started := s.Start()
-	answer := "yes"
-	pace := node.Pace{Pause: 500 * time.Millisecond, Limit: 30 * time.Second}
-	err := node.Poll(p.Context(), node.SystemClock{}, pace, func() (bool, error) {
-		info, err := os.Stat(file)
-		if err == nil && info.Size() < 2 {
-			err = errors.New("it ran once")
-		}
-		return err == nil, err
-	})
-	if err != nil {
-		answer = "no"
-	}
-	return fmt.Sprintf("%s; the start returned: %v", answer, errors.Join(started, os.Remove(file)))
-}
-
-// runEnd is the process of that service.
-func runEnd(file string) error {
-	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write([]byte{1})
-	return errors.Join(err, f.Close(), errors.New("it ends before it registers"))
-}
-
-// deleteAfterStop deletes the program of a service right after it has stopped, again and again.
-func deleteAfterStop(p *place) string {
-	const rounds = 20
-	self, err := os.Executable()
-	p.need(err)
-	dir := p.dir + "-program"
-	p.need(os.MkdirAll(dir, 0o700))
-	exe := filepath.Join(dir, "service.exe")
-	refresh := func() { p.need(copyProgram(self, exe)) }
-	refresh()
-	s := install(p.T, p.o, servedName, exe, testbed.IdleService, servedName)
-	denied := 0
-	for range rounds {
-		p.need(s.Start())
-		awaitService(p.T, s, svc.Running, 0)
-		_, err := s.Control(svc.Stop)
-		p.need(err)
-		awaitService(p.T, s, svc.Stopped, 0)
-		if err := os.Remove(exe); err != nil {
-			if !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
-				p.Fatal(err)
-			}
-			denied++
-			p.need(p.wait(func() error { return os.Remove(exe) }))
-		}
-		refresh()
-	}
-	p.need(p.wait(func() error { return os.RemoveAll(dir) }))
-	return fmt.Sprintf("%d of %d times", denied, rounds)
-}
-
-func copyProgram(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }
 
 // nativeMapping maps a share through NetUseAdd and asks WMI whether it is global.

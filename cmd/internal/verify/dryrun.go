@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
 // dryRun prints what a run would do.
@@ -18,7 +19,7 @@ func dryRun(w io.Writer, o options, refusal string) {
 It keeps a journal of them in %ProgramData%\csi-proxy-verify. It changes no disk but its own.
 `)
 	if o.MachineSettings {
-		fmt.Fprintln(w, "With -machine-settings it turns automatic mounting of volumes off (mountvol /N), starts the service MSiSCSI if it is\nstopped, installs services csi-proxy-verify-*, and makes a local account and a share csi-proxy-verify*, which it\nmaps. It puts all back.")
+		fmt.Fprintln(w, "With -machine-settings it starts the service MSiSCSI if it is stopped, and makes a local account and a share\ncsi-proxy-verify*, which it maps. It puts all back.")
 	} else {
 		fmt.Fprintln(w, "It changes no settings of the machine without -machine-settings.")
 	}
@@ -26,25 +27,15 @@ It keeps a journal of them in %ProgramData%\csi-proxy-verify. It changes no disk
 	for _, s := range sections(o) {
 		fmt.Fprintf(w, "  %-16s %s\n", s.name, s.does)
 	}
-	print := func(q question) {
-		fmt.Fprintf(w, "  %s\n    %s\n", q.asks, q.does)
+	fmt.Fprintln(w, "\nQuestions, each with the answers that the code is ready for:")
+	for _, q := range asked(o) {
+		fmt.Fprintf(w, "  %s\n    %s\n    %s", q.asks, q.does, strings.Join(q.expected(), ", or "))
+		if q.change != "" {
+			fmt.Fprintf(w, "; otherwise %s", q.change)
+		}
+		fmt.Fprintln(w)
 		if q.settings && !o.MachineSettings {
 			fmt.Fprintln(w, "    left out: needs -machine-settings")
 		}
-	}
-	fmt.Fprintln(w, "\nQuestions:")
-	for _, q := range asked(o) {
-		print(q)
-	}
-	if o.FirstContact {
-		return
-	}
-	fmt.Fprintln(w, "\nQuestions about a restart of Windows, for which -before-reboot leaves things on the machine, and -after-reboot removes them:")
-	for _, q := range rebootQuestions() {
-		print(q.question)
-	}
-	fmt.Fprintln(w, "\nQuestions that need a container, which docs/develop/windows.md says how to ask:")
-	for _, q := range containerQuestions() {
-		print(q)
 	}
 }

@@ -24,11 +24,10 @@ type entry struct {
 const (
 	kindDirectory = "directory"
 	kindService   = "service"
-	kindStopped   = "stopped"   // a service of the machine that was started
-	kindAutomount = "automount" // a setting; Name is what it was
-	kindAccount   = "account"   // a local account
-	kindShare     = "share"     // an SMB share of this machine
-	kindMapping   = "mapping"   // a global SMB mapping
+	kindStopped   = "stopped" // a service of the machine that was started
+	kindAccount   = "account" // a local account
+	kindShare     = "share"   // an SMB share of this machine
+	kindMapping   = "mapping" // a global SMB mapping
 )
 
 // directoryPrefix is the start of the names of directories that are made.

@@ -22,11 +22,8 @@ type options struct {
 	World           string // of the simulated node
 	OnThisNode      bool
 	MachineSettings bool
-	FirstContact    bool // only the ten questions on which most depends
-	BeforeReboot    bool
-	AfterReboot     bool
+	FirstContact    bool   // only the ten questions on which most depends
 	Target          string // address:port,IQN of an iSCSI target
-	State           string // directory of what the next run has to find
 	DryRun          bool
 	Only            string // regular expression of sections and tests
 	Report          string // the report's path without its extension
@@ -38,8 +35,6 @@ type options struct {
 	Limit    time.Duration
 	Dir      string // directory of what it makes, on the node
 	Journal  string
-	Kept     string // state file of a restart
-	Node     string // state directory of the simulated node, "" for none
 }
 
 // errUsage is an error in the flags, which is printed.
@@ -52,17 +47,13 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.StringVar(&o.World, "world", "", "with -simulated: the `name` of the simulated node's world (strict, kind)")
 	f.BoolVar(&o.FirstContact, "first-contact", false, "ask the ten questions on which most depends, in at most five minutes, and print one screen")
 	f.BoolVar(&o.OnThisNode, "on-this-node", false, "run although a kubelet or a CSI Proxy runs on this machine")
-	f.BoolVar(&o.MachineSettings, "machine-settings", false, "also change settings of the machine: automatic mounting, services, a local account and a share. Each is put back")
-	f.BoolVar(&o.BeforeReboot, "before-reboot", false, "prepare the questions about a restart of Windows, and leave what they need: restart, and run with -after-reboot")
-	f.BoolVar(&o.AfterReboot, "after-reboot", false, "ask them, and remove what was left")
+	f.BoolVar(&o.MachineSettings, "machine-settings", false, "also change the machine: the service MSiSCSI, a local account and a share. Each is put back")
 	f.StringVar(&o.Target, "iscsi-target", "", "with -machine-settings: `address:port,IQN` of an iSCSI target whose LUNs nothing uses; "+chapUser+" and "+chapSecret+" have its CHAP account")
-	f.StringVar(&o.State, "state", "", "`directory` of what the next run has to find (default %ProgramData%\\csi-proxy-verify)")
 	f.BoolVar(&o.DryRun, "dry-run", false, "print what a run would do, and do nothing")
 	f.StringVar(&o.Only, "only", "", "run only sections, or tests in them, whose names match this regular `expression`, as in go test -run")
-	f.StringVar(&o.Report, "report", "csi-proxy-verify", "write the report to this `path` with .json and .md added")
+	f.StringVar(&o.Report, "report", "csi-proxy-verify", "write the report to this `path` with .json added")
 	f.Usage = func() {
-		fmt.Fprintf(stderr, "Usage: csi-proxy-verify [flags]\n       csi-proxy-verify import REPORT.json   (in a clone of the repository)\n"+
-			"       csi-proxy-verify container-host | container | container-stop   (docs/develop/windows.md)\n\n"+
+		fmt.Fprint(stderr, "Usage: csi-proxy-verify [flags]\n\n"+
 			"Asks this Windows what its documents leave open, and runs the contract of CSI Proxy on it.\n\n")
 		f.PrintDefaults()
 	}
@@ -76,14 +67,8 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	if f.NArg() > 0 {
 		return fail("unexpected argument %q", f.Arg(0))
 	}
-	if o.BeforeReboot && o.AfterReboot {
-		return fail("-before-reboot and -after-reboot are two runs, with a restart of Windows between them")
-	}
-	if o.reboot() && o.Simulated && o.State == "" {
-		return fail("-simulated with a restart needs -state, a directory that both runs use")
-	}
-	if o.FirstContact && (o.reboot() || o.Only != "") {
-		return fail("-first-contact is a run of its own, without -only and the two runs around a restart")
+	if o.FirstContact && o.Only != "" {
+		return fail("-first-contact is a run of its own, without -only")
 	}
 	if o.Target != "" {
 		if _, _, err := parseTarget(o.Target); err != nil || !o.MachineSettings {
@@ -119,9 +104,6 @@ func parseTarget(text string) (portal *iscsi.TargetPortal, iqn string, err error
 	}
 	return &iscsi.TargetPortal{TargetAddress: at.Addr().String(), TargetPort: uint32(at.Port())}, iqn, err
 }
-
-// reboot reports whether the run is one of the two around a restart.
-func (o options) reboot() bool { return o.BeforeReboot || o.AfterReboot }
 
 // backends are the two ways to format volumes and to map shares. The questions are about
 // the first one, which is the daemon's default.

@@ -10,14 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"testing"
 	"time"
 
-	diskpb "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
-	filespb "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
-	diskclient "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
-	filesclient "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
@@ -111,61 +106,4 @@ func (p *place) throughPipes(n *conformance.Node) {
 	})
 	n.Disk, n.Volume, n.Filesystem, n.System = d, v, f, y
 	n.Confined = true
-}
-
-// runPipes serves the node as the daemon does, and calls it with clients.
-func runPipes(t *testing.T, o options) {
-	p := newPlace(t, o, backends[0])
-	s := newServer(p)
-	p.need(s.start())
-	files, err := filesclient.NewClientWithPipePath(s.at("csi-proxy-filesystem-v1"))
-	p.need(err)
-	p.Cleanup(func() { files.Close() })
-	answers := func(t *testing.T) {
-		t.Helper()
-		dir := p.dir + `\pipes`
-		if _, err := files.Mkdir(t.Context(), &filespb.MkdirRequest{Path: dir}); err != nil {
-			t.Fatal(err)
-		}
-		out, err := files.PathExists(t.Context(), &filespb.PathExistsRequest{Path: dir})
-		if err != nil || !out.Exists {
-			t.Errorf("PathExists: %v, %v", out, err)
-		}
-	}
-	t.Run("every version has a pipe", func(t *testing.T) {
-		for _, served := range s.pipes {
-			c, err := pipe.Dial(t.Context(), s.at(served.Name))
-			if err != nil {
-				t.Errorf("%s: %v", served.Name, err)
-				continue
-			}
-			c.Close()
-		}
-	})
-	t.Run("a client opens its pipe and is served", answers)
-	t.Run("a disk is listed", func(t *testing.T) {
-		if o.Wine {
-			t.Skip("needs Windows: " + wineLacks)
-		}
-		number := p.attach(conformance.Disk{Size: gib})
-		c, err := diskclient.NewClientWithPipePath(s.at("csi-proxy-disk-v1"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		out, err := c.ListDiskIDs(t.Context(), &diskpb.ListDiskIDsRequest{})
-		if err != nil || out.DiskIDs[number] == nil {
-			t.Errorf("ListDiskIDs: %+v, %v, want disk %d", out, err, number)
-		}
-	})
-	t.Run("a proxy restarts while a client is connected", func(t *testing.T) {
-		if err := s.end(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-		if err := s.start(); err != nil {
-			t.Fatalf("start again: %v", err)
-		}
-		answers(t)
-	})
-	p.need(s.end())
 }

@@ -4,16 +4,12 @@ package verify
 
 // These are asked of Windows only.
 
-func pipeWithOldClient(*place) string { return "" }
 func rightsOfClient(*place) string    { return "" }
 func addedInstance(*place) string     { return "" }
 func ownSecondInstance(*place) string { return "" }
 func ownerRights(*place) string       { return "" }
 func nativeMapping(*place) string     { return "" }
 func iscsiBuffers(*place) string      { return "" }
-func pipeOfAService(*place) string    { return "" }
-func endsEarly(*place) string         { return "" }
-func deleteAfterStop(*place) string   { return "" }
 func disksOfMachine(*place) string    { return "" }
 func partitionsOfOurs(*place) string  { return "" }
 func largestSize(*place) string       { return "" }

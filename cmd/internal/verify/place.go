@@ -44,16 +44,7 @@ type machine interface {
 	Share() (share, error)
 	// Target returns the login to an iSCSI target that a test may use.
 	Target() (login iscsi.ConnectTargetRequest, ok bool)
-	// SANPolicy returns the policy for new disks.
-	SANPolicy() (string, error)
-	// Keep returns a name with which Resume finds a disk after a restart of Windows.
-	Keep(number uint32) (token string, err error)
-	Resume(token string) (number uint32, err error)
-	// Boot returns when Windows started, for Restarted.
-	Boot() (string, error)
-	// Restarted fails unless Windows was restarted since. A simulated node restarts then.
-	Restarted(boot string) error
-	// Close takes back everything, except what was kept for the run after a restart.
+	// Close takes back everything.
 	Close() error
 }
 
@@ -76,17 +67,11 @@ type place struct {
 // newPlace opens a node for t. At its end, everything that it made is gone. The test
 // fails if the guard refused a call.
 func newPlace(t *testing.T, o options, b node.Backend) *place {
-	return newPlaceOn(t, o, b, traits{})
+	return newPlaceOn(t, o, b, false)
 }
 
-// traits are what a test needs of its node.
-type traits struct {
-	noAutomount bool // new volumes are not mounted
-	slowFormat  bool // a simulated node takes time for a format, as Windows does
-}
-
-// newPlaceOn is newPlace on a node with traits.
-func newPlaceOn(t *testing.T, o options, b node.Backend, want traits) *place {
+// newPlaceOn is newPlace on a node that takes time for a format, as Windows does, if slowFormat.
+func newPlaceOn(t *testing.T, o options, b node.Backend, slowFormat bool) *place {
 	t.Helper()
 	p := &place{T: t, o: o, dir: o.Dir + `\` + rand.Text()[:6], open: &nodetest.Handles{}}
 	p.guard = &guard{volumes: map[string]uint32{}}
@@ -104,9 +89,9 @@ func newPlaceOn(t *testing.T, o options, b node.Backend, want traits) *place {
 	}
 	var err error
 	if o.Simulated {
-		err = p.openSimulated(want, open)
+		err = p.openSimulated(slowFormat, open)
 	} else {
-		err = p.openWindows(b, want.noAutomount, open)
+		err = p.openWindows(b, open)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -168,12 +153,11 @@ func (p *place) attach(d conformance.Disk) uint32 {
 // simulated is a simulated node as a machine.
 type simulated struct {
 	*emulated.Node
-	config nodespec.Config
-	mu     sync.Mutex
-	own    map[uint32]bool
+	mu  sync.Mutex
+	own map[uint32]bool
 }
 
-func (p *place) openSimulated(want traits, open func(win32.API) error) error {
+func (p *place) openSimulated(slowFormat bool, open func(win32.API) error) error {
 	config := nodespec.Config{
 		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}},
 		Log:   slog.New(slog.DiscardHandler),
@@ -182,18 +166,14 @@ func (p *place) openSimulated(want traits, open func(win32.API) error) error {
 	// Windows has arrived so, with its volumes.
 	config.SANPolicy, config.Attach = nodespec.SANOnlineAll, nodespec.AttachSeen
 	config.World, config.NewVolumes = behavior.In(p.o.World, behavior.Windows{NewDisks: behavior.NewDisksFree}), nodespec.NewVolumesAtOnce
-	if want.noAutomount {
-		config.Automount = nodespec.AutomountDisabled
-	}
-	if want.slowFormat {
+	if slowFormat {
 		config.FormatDuration = nodespec.Duration(500 * time.Millisecond)
 	}
-	config.StateDir = p.o.Node
 	n, err := emulated.Open(config, emulated.Machine{})
 	if err != nil {
 		return err
 	}
-	p.machine = &simulated{Node: n, config: config, own: map[uint32]bool{}}
+	p.machine = &simulated{Node: n, own: map[uint32]bool{}}
 	return open(n)
 }
 
@@ -250,37 +230,3 @@ func (s *simulated) Share() (share, error) {
 func (s *simulated) Target() (login iscsi.ConnectTargetRequest, ok bool) {
 	return iscsi.ConnectTargetRequest{TargetPortal: &iscsi.TargetPortal{TargetAddress: "192.0.2.10", TargetPort: 3260}, IQN: "iqn.2025-01.com.example:data"}, true
 }
-
-// SANPolicy implements machine.
-func (s *simulated) SANPolicy() (string, error) { return s.config.SANPolicy, nil }
-
-// Keep implements machine.
-func (s *simulated) Keep(number uint32) (token string, err error) {
-	state, err := s.Show()
-	for _, d := range state.Disks {
-		if d.Number == number {
-			return d.ID, err
-		}
-	}
-	return "", errors.Join(fmt.Errorf("no disk %d", number), err)
-}
-
-// Resume implements machine. The disks of a simulated node stay attached.
-func (s *simulated) Resume(token string) (number uint32, err error) {
-	state, err := s.Show()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, d := range state.Disks {
-		if d.ID == token {
-			s.own[d.Number] = true
-			return d.Number, err
-		}
-	}
-	return 0, errors.Join(fmt.Errorf("no disk %s", token), err)
-}
-
-// Boot implements machine.
-func (s *simulated) Boot() (string, error) { return simulatedWindows, nil }
-
-// Restarted implements machine.
-func (s *simulated) Restarted(string) error { return s.Reboot() }

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-func (p *place) openWindows(node.Backend, bool, func(win32.API) error) error {
+func (p *place) openWindows(node.Backend, func(win32.API) error) error {
 	return node.ErrNoWindows
 }
 

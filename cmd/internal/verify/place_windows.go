@@ -7,16 +7,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
-	"golang.org/x/sys/windows/registry"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/testbed"
@@ -28,16 +24,14 @@ import (
 // here is this Windows as a machine.
 type here struct {
 	*testbed.Disks
-	services  testbed.Services
-	journal   *journal
-	api       win32.API
-	files     string // directory of the VHDX files
-	target    string // -iscsi-target
-	kept      bool   // they stay for the run after a restart
-	automount *bool  // what to set it to at the end
+	services testbed.Services
+	journal  *journal
+	api      win32.API
+	files    string // directory of the VHDX files
+	target   string // -iscsi-target
 }
 
-func (p *place) openWindows(b node.Backend, noAutomount bool, open func(win32.API) error) error {
+func (p *place) openWindows(b node.Backend, open func(win32.API) error) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -63,12 +57,9 @@ func (p *place) openWindows(b node.Backend, noAutomount bool, open func(win32.AP
 	if err := open(n.API); err != nil {
 		return err
 	}
-	h.api, h.kept = p.node.API, p.o.BeforeReboot
+	h.api = p.node.API
 	h.Disks = testbed.NewDisks(p.node, p.services.Volume, h.files)
 	p.machine = h
-	if noAutomount {
-		return h.disableAutomount()
-	}
 	return nil
 }
 
@@ -98,14 +89,7 @@ func (h *here) MakeFile(path string) error { return os.WriteFile(path, nil, 0o60
 
 // Close implements machine.
 func (h *here) Close() error {
-	errs := []error{h.Disks.Close(), h.services.Close()}
-	if !h.kept {
-		errs = append(errs, os.RemoveAll(h.files))
-	}
-	if h.automount != nil {
-		errs = append(errs, setAutomount(*h.automount))
-	}
-	return errors.Join(errs...)
+	return errors.Join(h.Disks.Close(), h.services.Close(), os.RemoveAll(h.files))
 }
 
 // KeepMapping implements machine.
@@ -153,87 +137,6 @@ func (h *here) Target() (login iscsi.ConnectTargetRequest, ok bool) {
 	return login, true
 }
 
-// SANPolicy implements machine: the value with which the partition manager stores what
-// diskpart's command "san" sets (VDS_SAN_POLICY).
-func (h *here) SANPolicy() (string, error) {
-	k, err := registry.OpenKey(registry.LOCAL_MACHINE, `SYSTEM\CurrentControlSet\Services\partmgr\Parameters`, registry.QUERY_VALUE)
-	if errors.Is(err, registry.ErrNotExist) {
-		return "not set", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	defer k.Close()
-	policy, _, err := k.GetIntegerValue("SanPolicy")
-	if errors.Is(err, registry.ErrNotExist) {
-		return "not set", nil
-	}
-	return fmt.Sprint(policy), err
-}
-
-// Keep implements machine.
-func (h *here) Keep(number uint32) (token string, err error) { return h.Disks.File(number) }
-
-// Resume implements machine.
-func (h *here) Resume(token string) (number uint32, err error) { return h.Disks.Plug(token) }
-
-// Boot implements machine.
-func (h *here) Boot() (string, error) {
-	return time.Now().Add(-windows.DurationSinceBoot()).UTC().Format(time.RFC3339), nil
-}
-
-// Restarted implements machine. The time of the start is computed from two clocks, so it
-// differs a little each time.
-func (h *here) Restarted(boot string) error {
-	before, err := time.Parse(time.RFC3339, boot)
-	if err != nil {
-		return err
-	}
-	if now := time.Now().Add(-windows.DurationSinceBoot()); now.Sub(before) < time.Minute {
-		return fmt.Errorf("no restart of Windows since %s: restart it, and run with -before-reboot and -after-reboot again", boot)
-	}
-	return nil
-}
-
-// disableAutomount turns automatic mounting off until Close.
-func (h *here) disableAutomount() error {
-	was, err := automount()
-	if err != nil {
-		return err
-	}
-	if err := h.journal.add(entry{Kind: kindAutomount, Name: fmt.Sprint(was)}); err != nil {
-		return err
-	}
-	h.automount = &was
-	return setAutomount(false)
-}
-
-// automount reports whether the mount manager mounts new volumes: its value NoAutoMount,
-// which "mountvol /N" sets.
-func automount() (bool, error) {
-	k, err := registry.OpenKey(registry.LOCAL_MACHINE, `SYSTEM\CurrentControlSet\Services\mountmgr`, registry.QUERY_VALUE)
-	if err != nil {
-		return false, err
-	}
-	defer k.Close()
-	off, _, err := k.GetIntegerValue("NoAutoMount")
-	if errors.Is(err, registry.ErrNotExist) {
-		return true, nil
-	}
-	return off == 0, err
-}
-
-func setAutomount(on bool) error {
-	flag := "/N"
-	if on {
-		flag = "/E"
-	}
-	if out, err := exec.Command("mountvol.exe", flag).CombinedOutput(); err != nil {
-		return fmt.Errorf("mountvol %s: %w: %s", flag, err, out)
-	}
-	return nil
-}
-
 // undo undoes what an earlier run left.
 func undo(e entry) error {
 	switch e.Kind {
@@ -246,12 +149,6 @@ func undo(e entry) error {
 			return fmt.Errorf("service %s is not one that this program starts", e.Name)
 		}
 		return testbed.StopService(e.Name)
-	case kindAutomount:
-		on, err := strconv.ParseBool(e.Name)
-		if err != nil {
-			return fmt.Errorf("automount was %q: want true or false", e.Name)
-		}
-		return setAutomount(on)
 	case kindMapping:
 		return removeMapping(e.Name)
 	case kindAccount, kindShare:

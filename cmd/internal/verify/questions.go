@@ -15,9 +15,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
@@ -28,9 +28,7 @@ type question struct {
 	asks     string
 	does     string                // how it finds out
 	option   string                // key of [behavior.All], "" for free text
-	contract string                // the place in docs/develop/contract that depends on it
 	settings bool                  // needs -machine-settings
-	without  bool                  // on a node that mounts no new volumes
 	format   bool                  // watches a format
 	pipes    bool                  // needs named pipes, so a Windows
 	windows  bool                  // needs a Windows that is not Wine
@@ -45,108 +43,86 @@ type question struct {
 func questions() []question {
 	return []question{
 		{
-			name: "rights of a client", contract: "pipes.md#rights", pipes: true,
+			name: "rights of a client", pipes: true,
 			asks:   "Are the rights 0x12019b enough to connect to a pipe as published clients do?",
 			does:   "makes a pipe that gives administrators these rights and no one else, connects for reading and writing, and sends a byte",
 			expect: []string{"yes"}, change: "the default of `-pipe-sddl` gives administrators more",
 			ask: rightsOfClient,
 		},
 		{
-			name: "added instance", contract: "pipes.md#rights", pipes: true,
+			name: "added instance", pipes: true,
 			asks:   "Can a program with these rights add an instance to the pipe, and take its clients?",
 			does:   "adds an instance to such a pipe",
 			expect: []string{"no"}, change: "the default of `-pipe-sddl` gives administrators less",
 			ask: addedInstance,
 		},
 		{
-			name: "rights of the owner", contract: "pipes.md#rights", pipes: true, windows: true,
+			name: "rights of the owner", pipes: true, windows: true,
 			asks:   "May an administrator change the rights of a pipe that administrators own?",
 			does:   "makes pipes with these rights, one with an entry for OWNER RIGHTS, and opens each with WRITE_DAC",
 			expect: []string{"as its owner yes, with an entry for owners no"}, change: "we look for another way to keep a driver from locking the others out",
 			ask: ownerRights,
 		},
 		{
-			name: "own second instance", contract: "pipes.md#rights", pipes: true,
+			name: "own second instance", pipes: true,
 			asks:   "Can the process that made a pipe with csi-proxy's rights add an instance to it?",
 			does:   "listens on a pipe as csi-proxy does, and connects two clients, one after the other",
 			expect: []string{"yes"}, change: "the default of `-pipe-sddl` names the account in another way",
 			ask: ownSecondInstance,
 		},
 		{
-			name: "blank disk", option: "blankDisks", contract: "disks.md#partition-table",
+			name: "blank disk", option: "blankDisks",
 			asks: "Which partition style has a blank disk?",
 			does: "attaches a blank disk and reads IOCTL_DISK_GET_DRIVE_LAYOUT_EX",
 			ask:  blankDisk,
 		},
 		{
-			name: "new volume", option: "automount", contract: "disks.md#waiting-for-a-volume",
+			name: "new volume", option: "automount",
 			asks: "Is a new volume online, with the settings of this machine?",
 			does: "makes a partition on a blank disk and asks its volume IOCTL_VOLUME_IS_OFFLINE",
 			ask:  func(p *place) string { _, state := p.newVolume(); return state },
 		},
 		{
-			name: "new volume without automatic mounting", contract: "disks.md#waiting-for-a-volume", settings: true, without: true,
-			asks: "Is a new volume online where automatic mounting is disabled?",
-			does: "runs mountvol /N, asks as for a new volume, and puts the setting back",
-			ask: func(p *place) string {
-				_, state := p.newVolume()
-				return map[string]string{nodespec.AutomountDisabled: "offline", nodespec.AutomountEnabled: "online"}[state]
-			},
-		},
-		{
-			name: "offline volume", option: "offlineVolumes", contract: "disks.md#waiting-for-a-volume",
+			name: "offline volume", option: "offlineVolumes",
 			asks: "What does a volume say of its place while it is offline?",
 			does: "takes a volume offline (IOCTL_VOLUME_OFFLINE) and asks for its extents without access",
 			ask:  offlineVolume,
 		},
 		{
-			name: "mount of a held directory", contract: "volumes.md#mount",
+			name:   "mount of a held directory",
 			asks:   "Can a volume be mounted at a directory that is open for listing?",
 			does:   "opens an empty directory, sharing reading and writing, and calls SetVolumeMountPoint",
 			expect: []string{"alone", "sharing"}, change: "the error joins those after which a mount is tried again",
 			ask: mountOpens,
 		},
 		{
-			name: "format of a new volume", option: "formatKnows", contract: "volumes.md#format",
+			name: "format of a new volume", option: "formatKnows",
 			asks: "Does a format through WMI know a volume that was just made?",
 			does: "makes a partition with control codes and formats its volume through WMI at once, then again after MSFT_StorageSetting.UpdateHostStorageCache",
 			ask:  formatKnows,
 		},
 		{
-			name: "WMI of a new volume", contract: "disks.md#rescan",
-			asks: "For how long does MSFT_Volume not know a new volume?",
-			does: "makes a partition with control codes, formats its volume through WMI at once, and measures the time",
-			ask:  formatAtOnce,
-		},
-		{
-			name: "attributes of a slot", contract: "disks.md#online-offline-read-only",
+			name:   "attributes of a slot",
 			asks:   "Does the next disk at an address have the attributes of the last one?",
 			does:   "sets both attributes of a blank disk with Persist, detaches it, attaches another one and reads its attributes; then the same without Persist",
 			expect: []string{"with Persist both, without none"}, change: "SetDiskState no longer touches a disk that is online and read-only",
 			ask: attributesOfASlot,
 		},
 		{
-			name: "table under a volume", contract: "disks.md#growth-of-a-disk",
+			name:   "table under a volume",
 			asks:   "Does an open directory outlive that the partition table below it is written?",
 			does:   "mounts a volume, opens it, and writes the table of its disk as it was; then the same with its entry marked as rewritten, which nothing of ours does",
 			expect: []string{"yes; with its entry rewritten yes"}, change: "a volume on a GPT that did not follow its disk is grown only while it is not mounted",
 			ask: tableUnderAVolume,
 		},
 		{
-			name: "properties of an offline disk", contract: "disks.md#online-offline-read-only",
-			asks:   "Which error has IOCTL_DISK_UPDATE_PROPERTIES of an offline disk?",
-			does:   "takes a blank disk offline and sends it",
-			expect: []string{"none"}, change: "nothing: it is no longer sent to an offline disk",
-			ask: updateOffline,
-		},
-		{
-			name: "end of a grown GPT", option: "gptEnd", contract: "disks.md#growth-of-a-disk",
+			name: "end of a grown GPT", option: "gptEnd",
 			asks: "Does the usable range of a GPT follow a disk that grows?",
 			does: "grows a disk, which Windows has to detach for that, and calls IOCTL_DISK_GROW_PARTITION",
 			ask:  func(p *place) string { end, _ := p.growGPT(); return end },
 		},
 		{
-			name: "refused growth", option: "growRefused", contract: "disks.md#growth-of-a-disk",
+			name: "refused growth", option: "growRefused",
 			asks: "With which error is growth beyond that range refused?",
 			does: "the same",
 			ask: func(p *place) string {
@@ -158,87 +134,69 @@ func questions() []question {
 			},
 		},
 		{
-			name: "length of a grown volume", contract: "disks.md#growth-of-a-disk",
+			name:   "length of a grown volume",
 			asks:   "When does a volume have the new length of its partition?",
 			does:   "grows a partition into free space and reads the length of its volume, then again after IOCTL_VOLUME_UPDATE_PROPERTIES",
 			expect: []string{"updated", "follows"}, change: "ResizeVolume needs another call before the file system grows",
 			ask: volumeGrowth,
 		},
 		{
-			name: "volume of a read-only disk", option: "writeProtected", contract: "disks.md#online-offline-read-only",
+			name: "volume of a read-only disk", option: "writeProtected",
 			asks: "Does an NTFS volume on a write-protected disk open for writing?",
 			does: "attaches a formatted disk read-only and opens its volume for reading and writing",
 			ask:  writeProtected,
 		},
 		{
-			name: "write protection", option: "isWritable", contract: "disks.md#online-offline-read-only",
+			name: "write protection", option: "isWritable",
 			asks: "Of which disks does IOCTL_DISK_IS_WRITABLE say that they are write-protected?",
 			does: "sets the read-only attribute of a disk of its own, asks, and clears it",
 			ask:  isWritable,
 		},
 		{
-			name: "order of a format", option: "formatOrder", contract: "volumes.md#format", format: true,
+			name: "order of a format", option: "formatOrder", format: true,
 			asks: "What does a format write first, and so leave if it is cut off?",
 			does: "formats a volume of its own whose first and last sectors are zero, and reads them through the disk until the format ends",
 			ask:  formatOrder,
 		},
 		{
-			name: "offline in use", contract: "disks.md#online-offline-read-only",
-			asks: "Can a disk be taken offline while a file on it is open?",
-			does: "mounts a volume, opens a directory on it, and sets DISK_ATTRIBUTE_OFFLINE",
-			ask:  offlineInUse,
-		},
-		{
-			name: "reading an offline disk", option: "offlineReads", contract: "disks.md#online-offline-read-only",
+			name: "reading an offline disk", option: "offlineReads",
 			asks: "Can an offline disk be read?",
 			does: "takes a blank disk offline and reads its first sectors",
 			ask:  readOffline,
 		},
 		{
-			name: "reason of an offline disk", contract: "disks.md#why-a-disk-is-offline",
-			asks: "Which OfflineReason does WMI report of a disk that a program took offline?",
-			does: "takes a blank disk offline, and reads MSFT_Disk.OfflineReason until it is not 0, for at most five seconds",
-			ask:  offlineReason,
-		},
-		{
-			name: "reason of a copy", contract: "disks.md#why-a-disk-is-offline",
-			asks: "Which OfflineReason does WMI report of a disk that arrives with the identity of another one?",
-			does: "gives a disk of its own the identity of another one of its own, detaches it, attaches it again, and reads MSFT_Disk.OfflineReason in the same way",
-			ask:  collisionReason,
-		},
-		{
-			name: "mount point of a removed disk", option: "goneMountPoint", contract: "volumes.md#unmount",
+			name: "mount point of a removed disk", option: "goneMountPoint",
 			asks: "Can a volume be unmounted whose disk was removed?",
 			does: "mounts a volume, detaches its disk, and calls DeleteVolumeMountPoint",
 			ask:  goneMountPoint,
 		},
 		{
-			name: "new GPT", option: "newGPT", contract: "disks.md#creating-a-partition",
+			name: "new GPT", option: "newGPT",
 			asks: "Does IOCTL_DISK_CREATE_DISK add a Microsoft reserved partition?",
 			does: "calls it on a blank disk and reads the layout",
 			ask:  newGPT,
 		},
 		{
-			name: "symbolic links", contract: "files.md#making-a-link",
+			name:   "symbolic links",
 			asks:   "Is the privilege to make symbolic links enabled for an elevated administrator?",
 			does:   "makes a link with FSCTL_SET_REPARSE_POINT, without enabling the privilege",
 			expect: []string{"disabled", "enabled"}, change: "making a link enables another privilege",
 			ask: symbolicLinks,
 		},
 		{
-			name: "failed mapping", option: "smbErrors", contract: "smb.md#errors-of-a-mapping",
+			name: "failed mapping", option: "smbErrors",
 			asks: "Does the error of a failed SMB mapping say why it failed?",
 			does: "maps a share of a server that does not exist, through WMI",
 			ask:  failedMapping,
 		},
 		{
-			name: "user of a mapping", option: "smbUsers", contract: "smb.md#status-of-a-mapping", settings: true,
+			name: "user of a mapping", option: "smbUsers", settings: true,
 			asks: "Does the list of SMB mappings say whose credentials a mapping has?",
 			does: "makes a local account and a share of its own, maps it through WMI, and lists the mappings",
 			ask:  userOfMapping,
 		},
 		{
-			name: "logon beside a mapping", contract: "smb.md#a-separate-logon", settings: true,
+			name: "logon beside a mapping", settings: true,
 			asks:   "Does a logon to a server find out about a password while a share of it is mapped?",
 			does:   "makes a local account and a share of its own, maps it, and logs on with the right and a wrong password, with and without a domain",
 			expect: []string{"with a domain: right accepted, wrong refused with 86; without: right accepted, wrong refused with 86", "with a domain: right accepted, wrong refused with 1326; without: right accepted, wrong refused with 1326"},
@@ -246,14 +204,14 @@ func questions() []question {
 			ask:    logonBesideAMapping,
 		},
 		{
-			name: "mapping without WMI", contract: "smb.md#two-ways-to-a-global-mapping", settings: true, windows: true, native: true,
+			name: "mapping without WMI", settings: true, windows: true, native: true,
 			asks:   "Is a mapping of NetUseAdd with its two flags a global one?",
 			does:   "makes a local account and a share of its own, maps it through NetUseAdd, and lists MSFT_SmbGlobalMapping",
 			expect: []string{"yes"}, change: "without WMI, no share is mapped",
 			ask: nativeMapping,
 		},
 		{
-			name: "buffers of the iSCSI initiator", contract: "iscsi.md#sessions", settings: true, windows: true,
+			name: "buffers of the iSCSI initiator", settings: true, windows: true,
 			asks:   "Which status has a short buffer for persistent logins, and a removal without an initiator? Which sessions have no connection?",
 			does:   "starts MSiSCSI, calls ReportIScsiPersistentLoginsW with 16 bytes, RemoveIScsiPersistentTargetW of a target that does not exist without an initiator, and lists the sessions; for the last part, switch a target off whose session is up",
 			expect: []string{"0x7a in any facility, or 0; a status about the target; sessions of a target that is away"},
@@ -261,80 +219,53 @@ func questions() []question {
 			ask:    iscsiBuffers,
 		},
 		{
-			name: "both formats", contract: "volumes.md#format", windows: true,
+			name: "both formats", windows: true,
 			asks:   "Do both ways to format make the same file system?",
 			does:   "formats volumes from 100 MiB to 32 TiB, in sectors of 512 and 4096 bytes, and compares FSCTL_GET_NTFS_VOLUME_DATA",
 			expect: []string{"the same"}, change: "the format through fmifs.dll passes what WMI chooses",
 			ask: bothFormats,
 		},
 		{
-			name: "both mappings", contract: "smb.md#two-ways-to-a-global-mapping", settings: true, windows: true,
+			name: "both mappings", settings: true, windows: true,
 			asks:   "Does Get-SmbGlobalMapping list the mappings of both ways, encrypted? Does their link read, and does one way remove the other's?",
 			does:   "makes a share, maps it in each way with a wrong and with the right password, reads the link, and removes the mapping in the other way",
 			expect: []string{"true to each, status OK"}, change: "the way that does not is no longer chosen",
 			ask: bothMappings,
 		},
 		{
-			name: "disks of the machine", contract: "disks.md#location", windows: true,
+			name: "disks of the machine", windows: true,
 			asks:   "Are locations and serial numbers those that Get-Disk prints?",
 			does:   "compares ListDiskLocations and ListDiskIDs with Get-Disk, for each disk of the machine",
 			expect: []string{"the same for each bus"}, change: "they read that bus's disks in the way that Get-Disk does",
 			ask: disksOfMachine,
 		},
 		{
-			name: "partitions of ours", contract: "disks.md#creating-a-partition", windows: true,
+			name: "partitions of ours", windows: true,
 			asks:   "Does Get-Partition accept our partitions, and has the volume no letter?",
 			does:   "partitions disks with sectors of 512 and 4096 bytes",
 			expect: []string{"Reserved, and Basic from 16 MiB without a letter"}, change: "PartitionDisk makes what New-Partition makes",
 			ask: partitionsOfOurs,
 		},
 		{
-			name: "largest size", contract: "disks.md#growth-of-a-disk", windows: true,
+			name: "largest size", windows: true,
 			asks:   "Does ResizeVolume choose the size that Windows offers?",
 			does:   "grows a disk, asks Get-PartitionSupportedSize, and grows the volume",
 			expect: []string{"yes, to 2 MiB; the file system fills it"}, change: "ResizeVolume leaves the room that Windows leaves",
 			ask: largestSize,
 		},
 		{
-			name: "another file system", contract: "volumes.md#is-it-formatted", windows: true,
+			name: "another file system", windows: true,
 			asks:   "Does a ReFS volume count as formatted, and is it kept?",
 			does:   "formats a volume by Format-Volume, and calls IsVolumeFormatted and FormatVolume",
 			expect: []string{"formatted true, and FormatVolume refuses it"}, change: "the file system is asked for in another way",
 			ask: volumeOfReFS,
 		},
 		{
-			name: "login to a target", contract: "iscsi.md#sessions", settings: true, windows: true,
+			name: "login to a target", settings: true, windows: true,
 			asks:   "Are our sessions persistent, when do their disks arrive, and what is a wrong secret?",
 			does:   "logs in to the target of -iscsi-target twice, and out",
 			expect: []string{"a wrong secret is one true, discovered true, its disks, persistent as Get-IscsiSession prints"}, change: "a login says whether it is persistent",
 			ask: loginToTarget,
-		},
-		{
-			name: "pipe of a service", contract: "pipes.md#named-pipes", settings: true, windows: true,
-			asks:   "Does a client trust the owner of a pipe of a service, and does Windows name its process?",
-			does:   "installs this program as a service, dials one of its pipes as drivers do, and asks who serves it",
-			expect: []string{"its owner is trusted, its process that of the service"}, change: "the client trusts the owner that Windows names; status finds the process by the service",
-			ask: pipeOfAService,
-		},
-		{
-			name: "end before registering", contract: "pipes.md#the-windows-service", settings: true, windows: true,
-			asks:   "Does Windows start a service again that ends before it registers?",
-			does:   "installs this program as such a service with failure actions, starts it, and waits for half a minute",
-			expect: []string{"no; the start returned 1053 or 1067"}, change: "nothing: the daemon registers first, whatever its flags are",
-			ask: endsEarly,
-		},
-		{
-			name: "program of a stopped service", contract: "pipes.md#the-windows-service", settings: true, windows: true,
-			asks:   "How often can the program of a service not be deleted right after a stop?",
-			does:   "installs a copy of this program as a service, and 20 times starts it, stops it and deletes its program",
-			expect: []string{"some of 20 times"}, change: "if never, upgrade and uninstall no longer wait for the process",
-			ask: deleteAfterStop,
-		},
-		{
-			name: "pipe with an old client", contract: "pipes.md#named-pipes", pipes: true,
-			asks: "Can a pipe be made again while a client of its old server is open?",
-			does: "makes a pipe of its own, connects to it, closes the server's end, and makes it again as its first instance",
-			ask:  pipeWithOldClient,
 		},
 	}
 }
@@ -348,8 +279,10 @@ var notAsked = map[string]string{
 	"newDisks":       "depends on the other programs of the machine, such as scanners and backup agents",
 	"newVolumes":     "how much later depends on the machine; the time until WMI knows a new volume is asked",
 	"filterTags":     "needs a filter driver, such as that of deduplication",
-	"iscsiDiscovery": "needs an iSCSI target; import has the texts of the machine's own",
+	"iscsiDiscovery": "needs an iSCSI target that can be switched off",
 	"smbCalls":       "needs an SMB server that can be switched off",
+	"smbAfterReboot": "needs a restart of Windows, and the services heed each value",
+	"diskNumbers":    "needs a restart of Windows, and the services heed each value",
 }
 
 // runQuestions asks each question in a test of its own. The answer is the attribute
@@ -373,7 +306,7 @@ func runQuestions(t *testing.T, o options) {
 			if q.native {
 				backend = backends[1]
 			}
-			answer := q.ask(newPlaceOn(t, o, backend, traits{noAutomount: q.without, slowFormat: q.format}))
+			answer := q.ask(newPlaceOn(t, o, backend, q.format))
 			t.Attr("answer", strings.ReplaceAll(answer, "\n", " "))
 			checkAnswer(t, q, answer)
 		})
@@ -620,21 +553,6 @@ func (p *place) newVolumeName() (number uint32, id string) {
 	return number, list.VolumeIDs[0]
 }
 
-func formatAtOnce(p *place) string {
-	number := p.attach(conformance.Disk{Size: gib})
-	_, err := p.services.Disk.PartitionDisk(p.Context(), &disk.PartitionDiskRequest{DiskNumber: number})
-	p.need(err)
-	list, err := p.services.Volume.ListVolumesOnDisk(p.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: number})
-	p.need(err)
-	if len(list.VolumeIDs) != 1 {
-		p.Fatalf("volumes of a new partition: %q", list.VolumeIDs)
-	}
-	start := time.Now()
-	p.need(p.node.API.UpdateStorageCache())
-	p.need(p.node.API.Format(list.VolumeIDs[0], win32.FormatOptions{FileSystem: "NTFS", Quick: true}))
-	return fmt.Sprintf("formatted after %v", time.Since(start).Round(100*time.Millisecond))
-}
-
 // growGPT grows a disk and then its partition. It returns whether the usable range moved,
 // and the error of growing the partition.
 func (p *place) growGPT() (end string, refused error) {
@@ -793,29 +711,6 @@ func formatOrder(p *place) string {
 	return fmt.Sprintf("another order: boot sector %t, rest of the first MiB %t, copy of the boot sector %t", first[0], first[1], first[2])
 }
 
-func offlineInUse(p *place) (answer string) {
-	number, id := p.data(conformance.Disk{})
-	target := p.directory("target")
-	p.need(p.node.API.SetMountPoint(target+`\`, id))
-	p.Cleanup(func() {
-		if err := p.node.API.DeleteMountPoint(target + `\`); err != nil {
-			p.Error(err)
-		}
-	})
-	h, err := p.node.API.NtCreateFile(0, `\??\`+target+`\`, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, 0,
-		win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-	p.need(err)
-	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
-		answer = "yes"
-		if err := d.WithoutRetry().SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE, storage.Passing); err != nil {
-			answer = "no: " + err.Error()
-		}
-		p.need(p.node.API.CloseHandle(h))
-		return d.SetAttributes(ctx, 0, win32.DISK_ATTRIBUTE_OFFLINE, storage.Passing)
-	})
-	return answer
-}
-
 func readOffline(p *place) (answer string) {
 	number := p.attach(conformance.Disk{Size: gib})
 	path := fmt.Sprintf(`\\.\PhysicalDrive%d`, number)
@@ -830,60 +725,6 @@ func readOffline(p *place) (answer string) {
 		return err.Error()
 	}
 	return behavior.OfflineReadsAllowed
-}
-
-func offlineReason(p *place) string {
-	number := p.attach(conformance.Disk{Size: gib})
-	p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
-		return d.SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE, storage.Passing)
-	})
-	return p.reason(number)
-}
-
-// collisionReason sets both identities while both disks are online.
-func collisionReason(p *place) string {
-	id, err := storage.NewID(p.node.Rand)
-	p.need(err)
-	var number uint32
-	for range 2 {
-		number = p.attach(conformance.Disk{Size: gib})
-		p.onDisk(number, func(ctx context.Context, d *storage.Disk) error {
-			return errors.Join(d.MakeUsable(ctx, storage.Passing), d.CreateGPT(ctx, id))
-		})
-	}
-	attach, err := p.Detach(number)
-	p.need(err)
-	number, err = attach()
-	p.need(err)
-	var attributes uint64
-	p.onDisk(number, func(ctx context.Context, d *storage.Disk) (err error) {
-		attributes, err = d.Attributes(ctx)
-		return err
-	})
-	if attributes&win32.DISK_ATTRIBUTE_OFFLINE == 0 {
-		return "the disk is online"
-	}
-	return p.reason(number)
-}
-
-// reason returns why WMI says that a disk is offline. It waits, because WMI's storage provider
-// has a cache.
-func (p *place) reason(number uint32) string {
-	p.Helper()
-	p.need(p.node.API.UpdateStorageCache())
-	var reason uint16
-	listed := false
-	pace := node.Pace{Pause: 5 * time.Millisecond, Longest: 500 * time.Millisecond, Limit: 5 * time.Second}
-	err := node.Poll(p.Context(), p.node.Clock, pace, func() (done bool, err error) {
-		reasons, err := p.node.API.OfflineReasons()
-		reason, listed = reasons[number]
-		return reason != win32.VDSDiskOfflineReasonNone, err
-	})
-	p.need(err)
-	if !listed {
-		return "WMI does not list the disk"
-	}
-	return fmt.Sprint(reason)
 }
 
 // goneMountPoint looks at the directory afterwards: what the call returns does not say
@@ -955,4 +796,42 @@ func failedMapping(p *place) string {
 		return behavior.SMBErrorsBare
 	}
 	return behavior.SMBErrorsNumbered
+}
+
+// mapShare maps a share that the node can reach.
+func (p *place) mapShare() (remote string) {
+	p.Helper()
+	s, err := p.Share()
+	p.need(err)
+	p.need(p.KeepMapping(s.remote))
+	p.need(p.node.API.UseAdd(win32.NewUse{
+		Remote: s.remote, User: s.user, Domain: s.domain, Password: win32.NewSecret(s.password), Flags: win32.REQUIRE_CONNECTION_PRIVACY,
+	}))
+	return s.remote
+}
+
+// mapping returns the mapping of a share.
+func (p *place) mapping(remote string) (win32.Use, bool) {
+	p.Helper()
+	all, err := p.node.API.UseEnum()
+	p.need(err)
+	for _, u := range all {
+		if strings.EqualFold(u.Remote, remote) {
+			return u, true
+		}
+	}
+	return win32.Use{}, false
+}
+
+// startInitiator starts the iSCSI initiator, if it is stopped.
+func (p *place) startInitiator() {
+	p.Helper()
+	status, err := p.node.API.ServiceStatus(initiator)
+	p.need(err)
+	if status.State == win32.SERVICE_RUNNING {
+		return
+	}
+	p.need(p.KeepStopped(initiator))
+	_, err = p.services.System.StartService(p.Context(), &system.StartServiceRequest{Name: initiator})
+	p.need(err)
 }

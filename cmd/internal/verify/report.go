@@ -2,7 +2,6 @@ package verify
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -39,23 +38,21 @@ func (r result) print(w io.Writer) {
 
 // report is what a run found out. It has no names and no secrets: see [redactor].
 type report struct {
-	Program   string    `json:"program"` // version
-	Time      time.Time `json:"time"`    // when the run began
-	Windows   string    `json:"windows"` // version, "simulated", or "Wine"
-	Server    bool      `json:"server"`
-	Arch      string    `json:"arch"`
-	Settings  bool      `json:"settings"`         // with -machine-settings
-	Reboot    bool      `json:"reboot,omitempty"` // only about a restart, of the run after it
-	World     string    `json:"world,omitempty"`
-	Container bool      `json:"container,omitempty"` // only about containers
-	Results   []result  `json:"results"`
+	Program  string    `json:"program"` // version
+	Time     time.Time `json:"time"`    // when the run began
+	Windows  string    `json:"windows"` // version, "simulated", or "Wine"
+	Server   bool      `json:"server"`
+	Arch     string    `json:"arch"`
+	Settings bool      `json:"settings"` // with -machine-settings
+	World    string    `json:"world,omitempty"`
+	Results  []result  `json:"results"`
 
 	redact *strings.Replacer
 }
 
 func newReport(version string, o options, f facts) *report {
 	r := &report{Program: version, Time: time.Now().UTC().Truncate(time.Second), Windows: f.Windows, Server: f.Server, Arch: runtime.GOARCH,
-		Settings: o.MachineSettings, Reboot: o.AfterReboot, World: o.World, redact: redactor(os.Hostname, os.Getenv)}
+		Settings: o.MachineSettings, World: o.World, redact: redactor(os.Hostname, os.Getenv)}
 	if f.Wine {
 		r.Windows = wine
 	}
@@ -118,41 +115,13 @@ func (r *report) summary(w io.Writer) {
 	fmt.Fprintf(w, "\n%d ok, %d failed, %d skipped\n", r.count(passed), r.count(failed), r.count(skipped))
 }
 
-// write writes the report as path with ".json" and, for people, with ".md".
+// write writes the report as path with ".json".
 func (r *report) write(path string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		os.WriteFile(path+".json", append(text, '\n'), 0o644),
-		os.WriteFile(path+".md", []byte(r.readable()), 0o644))
-}
-
-// readable is the report for people.
-func (r *report) readable() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\ncsi-proxy-verify %s, %s.\n", r.on(), r.Program, r.Time.Format(time.RFC3339))
-	r.summary(&b)
-	section := ""
-	for _, res := range r.Results {
-		if res.Section != section {
-			section = res.Section
-			fmt.Fprintf(&b, "\n## %s\n\n| | | |\n|---|---|---|\n", section)
-		}
-		text, _, _ := strings.Cut(res.Detail, "\n")
-		if res.Answer != "" {
-			text = "**" + res.Answer + "** " + text
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", res.Verdict, res.Name, cell(text))
-	}
-	b.WriteString("\n## Failures in full\n")
-	for _, res := range r.Results {
-		if res.Verdict == failed {
-			fmt.Fprintf(&b, "\n%s: %s\n\n```text\n%s\n```\n", res.Section, res.Name, res.Detail)
-		}
-	}
-	return b.String()
+	return os.WriteFile(path+".json", append(text, '\n'), 0o644)
 }
 
 // on names what the run was on.
@@ -169,6 +138,3 @@ func (r report) on() string {
 	}
 	return "Windows " + r.Windows + ", " + r.Arch
 }
-
-// cell makes text fit into a cell of a table.
-func cell(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "|", `\|`) }

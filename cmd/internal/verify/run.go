@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -40,29 +39,13 @@ const sectionLimit = 40 * time.Minute
 // IsChild reports whether the arguments are those of a process that [Run] started, or
 // that the service manager started for it.
 func IsChild(args []string) bool {
-	return len(args) > 0 && (args[0] == childCommand || args[0] == node.FormatHelper || args[0] == testbed.IdleService || args[0] == testbed.ServedService)
+	return len(args) > 0 && (args[0] == childCommand || args[0] == node.FormatHelper || args[0] == testbed.IdleService)
 }
 
 // Run is the program. It returns the exit code.
 func Run(ctx context.Context, version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if IsChild(args) {
 		return runChild(args, stdin, stdout, stderr)
-	}
-	if len(args) > 0 && args[0] == "import" {
-		if err := importReports(".", args[1:]); err != nil {
-			fmt.Fprintln(stderr, "csi-proxy-verify import:", err)
-			return exitFailed
-		}
-		return 0
-	}
-	if len(args) > 0 && containerCommands[args[0]] != nil {
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-		defer stop()
-		if err := containerCommands[args[0]](ctx, version, args[1:], stdout); err != nil {
-			fmt.Fprintf(stderr, "csi-proxy-verify %s: %v\n", args[0], err)
-			return exitFailed
-		}
-		return 0
 	}
 	o, err := parse(args, stderr)
 	if err != nil {
@@ -107,8 +90,6 @@ func runChild(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = fmt.Errorf("%s needs an argument", args[0])
 	case args[0] == testbed.IdleService:
 		err = runIdleService(args[1])
-	case args[0] == testbed.ServedService:
-		err = runServedService(args[1:])
 	default:
 		var o options
 		if err = json.Unmarshal([]byte(args[1]), &o); err == nil {
@@ -157,7 +138,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if r.o.Simulated && r.o.State == "" {
+	if r.o.Simulated {
 		defer os.RemoveAll(state)
 	}
 	lock := flock.New(filepath.Join(state, "lock"))
@@ -177,26 +158,13 @@ func (r *runner) run(ctx context.Context) (err error) {
 	}
 	r.o.Wine = r.report.Windows == wine
 	r.o.Dir = fmt.Sprintf(`%s\%s%d`, parent, directoryPrefix, os.Getpid())
-	if r.o.reboot() {
-		if j, err = r.aroundReboot(state); err != nil {
-			return err
-		}
-	}
 	r.o.Journal = j.file
 	if err := j.add(entry{kindDirectory, r.o.Dir}); err != nil {
 		return err
 	}
 	defer func() {
-		if r.o.BeforeReboot && err == nil {
-			fmt.Fprintln(r.out, "\nRestart Windows, and run this program with -after-reboot. That also removes what was left for it.")
-			return
-		}
 		if _, left := j.undo(undo); left != nil {
 			err = errors.Join(err, fmt.Errorf("clean up (the next run tries again): %w", left))
-			return
-		}
-		if r.o.reboot() {
-			err = errors.Join(err, r.forget())
 		}
 	}()
 	for _, s := range sections(r.o) {
@@ -217,40 +185,6 @@ func (r *runner) run(ctx context.Context) (err error) {
 		r.report.summary(r.out)
 	}
 	return r.report.write(r.o.Report)
-}
-
-// aroundReboot returns the journal of a run before or after a restart of Windows, and
-// chooses where they keep their state.
-func (r *runner) aroundReboot(state string) (*journal, error) {
-	j := &journal{filepath.Join(state, "reboot-journal")}
-	r.o.Kept = filepath.Join(state, "reboot.json")
-	if r.o.Simulated {
-		r.o.Node = filepath.Join(state, "reboot-node")
-	}
-	made, err := j.read()
-	if err != nil {
-		return nil, err
-	}
-	if r.o.BeforeReboot && len(made) > 0 {
-		return nil, errors.New("a run with -before-reboot is waiting: run with -after-reboot first, which removes what it left")
-	}
-	if _, err := readKept(r.o.Kept); r.o.AfterReboot && err != nil {
-		_, left := j.undo(undo)
-		return nil, errors.Join(fmt.Errorf("there is nothing to ask, and what was left is removed: %w", err), left, r.forget())
-	}
-	return j, nil
-}
-
-// forget removes the state that the two runs around a restart share.
-func (r *runner) forget() error {
-	err := os.Remove(r.o.Kept)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	if r.o.Node != "" {
-		err = errors.Join(err, os.RemoveAll(r.o.Node))
-	}
-	return err
 }
 
 // wanted reports whether -only has a section.
@@ -338,16 +272,10 @@ func (r *runner) child(ctx context.Context, o options) error {
 // stateDir is the directory of the journal, which the next run has to find. What the journal
 // names is undone, so only administrators may write to the one of this machine.
 func stateDir(o options) (string, error) {
-	if o.Simulated && o.State == "" {
+	if o.Simulated {
 		return os.MkdirTemp("", directoryPrefix)
 	}
-	if o.Simulated {
-		return o.State, os.MkdirAll(o.State, 0o700)
-	}
-	dir := o.State
-	if dir == "" {
-		dir = filepath.Join(os.Getenv("ProgramData"), "csi-proxy-verify")
-	}
+	dir := filepath.Join(os.Getenv("ProgramData"), "csi-proxy-verify")
 	_, err := admindir.Make(dir)
 	return dir, err
 }

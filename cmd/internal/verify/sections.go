@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/operations"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/filestatus"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
@@ -28,38 +27,25 @@ type section struct {
 const (
 	questionsSection = "questions"
 	statusesSection  = "statuses"
-	operationsPrefix = "operations-"
-	beforeSection    = "before-reboot"
-	afterSection     = "after-reboot"
 	contractPrefix   = "contract-"
 )
 
 // sections returns all sections, in the order in which they run. A simulated node has one
 // way to format, so one backend is enough there.
 func sections(o options) []section {
-	switch {
-	case o.FirstContact:
+	if o.FirstContact {
 		return []section{{questionsSection, "asks the ten questions on which most depends", runQuestions}}
-	case o.BeforeReboot:
-		return []section{{beforeSection, "prepares the questions about a restart", runBefore}}
-	case o.AfterReboot:
-		return []section{{afterSection, "asks the questions about a restart", runAfter}}
 	}
 	all := []section{
 		{questionsSection, "asks the questions below", runQuestions},
 		{statusesSection, "asks for the status of each file call that specifications define", runStatuses},
-		{"pipes", "serves every version of the API on pipes of its own, and calls some through clients", runPipes},
 	}
-	all = append(all, section{"service", "installs this program as the service csi-proxy-verify-service, which serves pipes of its own, and stops, kills and removes it", runService})
 	for i, b := range backends {
 		if o.Simulated && i > 0 {
 			break
 		}
-		all = append(all,
-			section{operationsPrefix + string(b), fmt.Sprintf("calls each operation once, formatting with backend %s", b),
-				func(t *testing.T, o options) { runOperations(t, o, b) }},
-			section{contractPrefix + string(b), fmt.Sprintf("runs the contract of a node (pkg/conformance), formatting with backend %s", b),
-				func(t *testing.T, o options) { runContract(t, o, b, false) }})
+		all = append(all, section{contractPrefix + string(b), fmt.Sprintf("runs the contract of a node (pkg/conformance), formatting with backend %s", b),
+			func(t *testing.T, o options) { runContract(t, o, b, false) }})
 	}
 	return append(all, section{contractPrefix + "pipes", "runs it through pipes of its own, with the server and the rules of the daemon",
 		func(t *testing.T, o options) { runContract(t, o, backends[0], true) }})
@@ -78,29 +64,6 @@ func runStatuses(t *testing.T, o options) {
 				t.Skip("Wine returns " + got)
 			case got != r.Expected():
 				t.Errorf("%s, and %s says %s", got, r.Source, r.Expected())
-			}
-		})
-	}
-}
-
-// runOperations takes a disk through the life of a volume.
-func runOperations(t *testing.T, o options, b node.Backend) {
-	p := newPlace(t, o, b)
-	var number uint32
-	if !o.Wine {
-		number = p.attach(conformance.Disk{Size: gib})
-	}
-	w, err := operations.New(p.node.API, number, p.dir+`\operations`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, op := range operations.All() {
-		t.Run(op.Name, func(t *testing.T) {
-			if o.Wine && op.Needs != operations.Nothing {
-				t.Skip("needs Windows: " + op.Needs)
-			}
-			if _, err := op.Run(t.Context(), w); err != nil {
-				t.Fatal(err)
 			}
 		})
 	}

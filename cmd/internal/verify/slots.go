@@ -108,21 +108,6 @@ func tableUnderAVolume(p *place) string {
 	return write(false) + "; with its entry rewritten " + write(true)
 }
 
-func updateOffline(p *place) (answer string) {
-	p.onDisk(p.attach(conformance.Disk{Size: gib}), func(ctx context.Context, d *storage.Disk) error {
-		once := d.WithoutRetry()
-		if err := once.SetAttributes(ctx, win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE, storage.Passing); err != nil {
-			return err
-		}
-		answer = "none"
-		if err := once.UpdateProperties(ctx); err != nil {
-			answer = strings.TrimPrefix(err.Error(), "update the disk's properties: ")
-		}
-		return once.SetAttributes(ctx, 0, win32.DISK_ATTRIBUTE_OFFLINE, storage.Passing)
-	})
-	return answer
-}
-
 // logonBesideAMapping asks the server about credentials while one of its shares is mapped.
 func logonBesideAMapping(p *place) string {
 	s, err := p.Share()

@@ -66,7 +66,7 @@ func TestQuestionsFindTheWorld(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		exit, r, out := rehearse(t, "-machine-settings", "-world", name, "-only", "^(questions|statuses|operations|pipes)")
+		exit, r, out := rehearse(t, "-machine-settings", "-world", name, "-only", "^(questions|statuses)")
 		if exit != 0 {
 			t.Errorf("world %s: exit code %d:\n%s", name, exit, out)
 		}
@@ -149,103 +149,10 @@ func TestQuestionThatDoesNotEnd(t *testing.T) {
 	}
 }
 
-// What needs a container, and what a report on Windows has no option for, is asked with what we
-// expect and would change.
-func TestQuestionsOfTheAudit(t *testing.T) {
-	for _, q := range allQuestions() {
-		if (len(q.expect) > 0) != (q.change != "") || q.ask == nil && len(q.expect) == 0 && !slices.ContainsFunc(rebootQuestions(), func(r rebootQuestion) bool { return r.name == q.name }) {
-			t.Errorf("%s: expected %q, what we would change: %q", q.name, q.expect, q.change)
-		}
-	}
-	for _, text := range []string{"x", "0s", "2h", "-1s"} {
-		if d, err := waitArgument([]string{text}); err == nil {
-			t.Errorf("%q is %s", text, d)
-		}
-	}
-	if _, err := waitArgument([]string{"1s", "2s"}); err == nil {
-		t.Error("two arguments were accepted")
-	}
-}
-
-// Two runs around a restart find what it leaves, in each world, and leave nothing
-// themselves.
-func TestReboot(t *testing.T) {
-	for _, name := range []string{nodespec.WorldStrict, nodespec.WorldKind} {
-		world, err := behavior.Of(nodespec.Config{World: name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		state := t.TempDir()
-		run := func(flag string) (int, report, string) {
-			return rehearse(t, "-machine-settings", "-world", name, "-state", state, flag)
-		}
-		exit, before, out := run("-before-reboot")
-		asked := 0
-		for _, q := range rebootQuestions() {
-			if !q.windows {
-				asked++
-			}
-		}
-		if exit != 0 || before.count(passed) != asked || !strings.Contains(out, "Restart Windows") {
-			t.Fatalf("world %s, before: exit code %d:\n%s", name, exit, out)
-		}
-		if text, err := os.ReadFile(filepath.Join(state, "reboot.json")); err != nil || strings.Contains(string(text), "assword") {
-			t.Errorf("world %s: state %v\n%s", name, err, text)
-		}
-		exit, after, out := run("-after-reboot")
-		if exit != 0 || !after.Reboot {
-			t.Errorf("world %s, after: exit code %d:\n%s", name, exit, out)
-		}
-		for name, want := range map[string]string{
-			"SMB mapping after a restart":    world.SMBAfterReboot,
-			"iSCSI session after a restart":  "yes",
-			"disk number after a restart":    world.DiskNumbers,
-			"volume name after a restart":    "the same",
-			"mount point after a restart":    "yes",
-			"offline disk after a restart":   "yes",
-			"offline volume after a restart": "no, online",
-			"SAN policy after a restart":     "yes: " + nodespec.SANOnlineAll,
-		} {
-			if got := after.answer(name); got != "**"+want+"**" {
-				t.Errorf("world %s, %s: %s, want %s", name, name, got, want)
-			}
-		}
-		if left, err := os.ReadDir(state); err != nil || len(left) != 1 || left[0].Name() != "lock" {
-			t.Errorf("world %s: the runs left %v, %v", name, left, err)
-		}
-	}
-}
-
-// A run before a restart that was killed is cleaned up by the run after it, and by no
-// other.
-func TestRebootAfterAKilledRun(t *testing.T) {
-	state := t.TempDir()
-	j := &journal{filepath.Join(state, "reboot-journal")}
-	if err := j.add(entry{kindDirectory, `C:\ProgramData\csi-proxy-verify-1`}); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		flag, want string
-		left       int
-	}{
-		{"-before-reboot", "run with -after-reboot first", 1},
-		{"-after-reboot", "no complete run with -before-reboot", 0},
-	} {
-		var out, trouble bytes.Buffer
-		exit := Run(t.Context(), "test", []string{"-simulated", "-state", state, c.flag, "-report", filepath.Join(t.TempDir(), "r")}, nil, &out, &trouble)
-		if exit != exitFailed || !strings.Contains(trouble.String(), c.want) {
-			t.Errorf("%s: exit code %d: %s, want %q in it", c.flag, exit, trouble.String(), c.want)
-		}
-		if left, err := j.read(); err != nil || len(left) != c.left {
-			t.Errorf("%s: the journal has %+v, %v", c.flag, left, err)
-		}
-	}
-}
-
 // Every option of the simulated node has a question, or a reason why not.
 func TestEveryOptionIsAsked(t *testing.T) {
 	for _, o := range behavior.All() {
-		asked := slices.ContainsFunc(allQuestions(), func(q question) bool { return q.option == o.Key })
+		asked := slices.ContainsFunc(questions(), func(q question) bool { return q.option == o.Key })
 		if why := notAsked[o.Key]; asked == (why != "") {
 			t.Errorf("option %s: asked %t, reason why not %q", o.Key, asked, why)
 		}
@@ -282,9 +189,12 @@ func TestDryRunDoesNothing(t *testing.T) {
 	if exit := Run(t.Context(), "test", []string{"-simulated", "-dry-run"}, nil, &out, &trouble); exit != 0 {
 		t.Errorf("exit code %d: %s", exit, trouble.String())
 	}
-	for _, q := range allQuestions() {
-		if !strings.Contains(out.String(), q.asks) || !strings.Contains(out.String(), q.does) {
+	for _, q := range questions() {
+		if !strings.Contains(out.String(), q.asks) || !strings.Contains(out.String(), q.does) || !strings.Contains(out.String(), q.change) {
 			t.Errorf("the dry run does not list %q", q.asks)
+		}
+		if (len(q.expect) > 0) != (q.change != "") || (len(q.expect) > 0) == (q.option != "") {
+			t.Errorf("%s: an answer changes nothing, or it is an option %q and expected %q", q.name, q.option, q.expect)
 		}
 	}
 	if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
@@ -294,7 +204,7 @@ func TestDryRunDoesNothing(t *testing.T) {
 
 func TestWrongFlagsAreRefused(t *testing.T) {
 	for _, args := range [][]string{{"-world", "kind"}, {"-simulated", "-world", "flat"}, {"-only", "("}, {"questions"}, {"-nosuch"},
-		{"-before-reboot", "-after-reboot"}, {"-first-contact", "-only", "questions"}, {"-simulated", "-first-contact", "-before-reboot"}, {"-simulated", "-before-reboot"},
+		{"-first-contact", "-only", "questions"},
 		{"-iscsi-target", "192.0.2.1:3260,iqn.2025-01.com.example:data"}, {"-machine-settings", "-iscsi-target", "192.0.2.1:3260"}, {"-machine-settings", "-iscsi-target", "target"}} {
 		var out, trouble bytes.Buffer
 		if exit := Run(t.Context(), "test", args, nil, &out, &trouble); exit != exitRefused || trouble.Len() == 0 {
@@ -372,7 +282,7 @@ func TestGuardKeepsOtherDisks(t *testing.T) {
 // keeps what it could not undo.
 func TestJournalOfAKilledRun(t *testing.T) {
 	j := &journal{filepath.Join(t.TempDir(), "journal")}
-	for _, e := range []entry{{kindDirectory, "d"}, {kindService, "a"}, {kindService, "busy"}, {kindAutomount, "true"}} {
+	for _, e := range []entry{{kindDirectory, "d"}, {kindService, "a"}, {kindService, "busy"}, {kindStopped, "c"}} {
 		if err := j.add(e); err != nil {
 			t.Fatal(err)
 		}
@@ -397,7 +307,7 @@ func TestJournalOfAKilledRun(t *testing.T) {
 		undone = append(undone, e.Name)
 		return nil
 	})
-	if want := []string{"b", "true", "a", "d"}; n != 4 || !errors.Is(err, broken) || !slices.Equal(undone, want) {
+	if want := []string{"b", "c", "a", "d"}; n != 4 || !errors.Is(err, broken) || !slices.Equal(undone, want) {
 		t.Errorf("undone %q (%d), %v; want %q", undone, n, err, want)
 	}
 	if left, err := j.read(); err != nil || !slices.Equal(left, []entry{{kindService, "busy"}}) {
@@ -480,66 +390,6 @@ func TestReportHasNoNames(t *testing.T) {
 	for _, name := range []string{"jane", "build-7", "corp"} {
 		if strings.Contains(strings.ToLower(string(text)), name) {
 			t.Errorf("the report has %q: %s", name, text)
-		}
-	}
-}
-
-// The answers of Windows are those of the imported reports.
-func TestPageIsCurrent(t *testing.T) {
-	const root = "../../.."
-	reports, err := imported(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join(root, answersPage))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want, err := withAnswers(string(page), reports); err != nil || want != string(page) {
-		t.Errorf("%s is out of date (%v): run go run ./cmd/csi-proxy-verify import", answersPage, err)
-	}
-}
-
-func TestImport(t *testing.T) {
-	root := t.TempDir()
-	page := filepath.Join(root, answersPage)
-	if err := os.MkdirAll(filepath.Dir(page), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(page, []byte("before\n"+answersBegin+answersEnd+"after\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	save := func(r report) string {
-		r.Results = []result{
-			{questionsSection, "blank disk", passed, behavior.BlankRaw, ""},
-			{questionsSection, "new GPT", failed, "", "it | broke\nbadly"},
-			{operationsPrefix + "wmi", "disk Rescan", passed, "", ""},
-			{operationsPrefix + "wmi", "disk Other", failed, "", "no"},
-		}
-		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(t.TempDir(), "r.json")
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	for _, not := range []string{simulatedWindows, wine} {
-		if err := importReports(root, []string{save(report{Windows: not})}); err == nil || !strings.Contains(err.Error(), "evidence") {
-			t.Errorf("a report of %s: %v, want a refusal", not, err)
-		}
-	}
-	for range 2 { // once more changes nothing
-		if err := importReports(root, []string{save(report{Windows: "10.0.20348", Server: true, Arch: "amd64"})}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := os.ReadFile(page)
-	for _, want := range []string{"before\n", "| Windows Server 10.0.20348, amd64 |", "| `blankDisks`: mbr, superfloppy, raw | **raw** |", `| failed: it \| broke |`, "amd64: 1 of 2 operations passed, not disk Other.\n", "after\n"} {
-		if err != nil || strings.Count(string(text), want) != 1 {
-			t.Errorf("%v, the page has not once %q:\n%s", err, want, text)
 		}
 	}
 }
