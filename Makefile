@@ -60,11 +60,10 @@ soak: ## long runs: 5,000 kills, 20,000 volumes of the example driver, all tests
 	@$(GO) run ./hack/stages soak
 
 .PHONY: bench
-bench: build-windows-amd64 ## the daemon against bare gRPC, on sockets and, where there is a Wine, on named pipes; eight minutes
-	$(BUILD) -o bin/ ./cmd/internal/bench
-	GOOS=windows GOARCH=amd64 $(BUILD) -o bin/windows-amd64/ ./cmd/internal/bench
-	bin/bench -exe bin/windows-amd64/csi-proxy.exe
-	@if hack/wine.sh built; then CSI_PROXY_WINE_LIMIT=1800 hack/wine.sh exec bin/windows-amd64/bench.exe; else echo 'make wine makes the Wine in which the named pipes are measured'; fi
+bench: ## the daemon beside bare gRPC, on sockets and, where there is a Wine, on named pipes
+	$(GO) -C cmd test ./internal/daemon -run '^$$' -bench PathExists -count 7
+	GOOS=windows GOARCH=amd64 $(GO) -C cmd test -c -o ../bin/windows-amd64/bench.exe ./internal/daemon
+	@if hack/wine.sh built; then CSI_PROXY_WINE_LIMIT=1800 hack/wine.sh exec bin/windows-amd64/bench.exe -test.run '^$$' -test.bench PathExists -test.count 7; else echo 'make wine makes the Wine in which the named pipes are measured'; fi
 
 .PHONY: generate
 generate: ## write all generated files: code, the reference of the API and of flags, manifests

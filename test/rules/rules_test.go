@@ -203,7 +203,6 @@ func TestImportRules(t *testing.T) {
 				"internal/win32/native/fmifs",
 				"internal/win32/mingwtest", // calls the C compiler; only tests import it
 				"cmd/csi-proxy-api-gen",    // calls protoc's plugins; not shipped
-				"cmd/internal/bench",       // starts the servers that it measures; not shipped
 				"cmd/internal/verify",      // runs its parts in children, and mountvol if the user wants it; not for nodes
 			},
 			banned: func(i string) bool { return i == "os/exec" },
@@ -273,7 +272,6 @@ func TestSystemSpecificFiles(t *testing.T) {
 		"client/pipe":             "dials named pipes, or unix sockets",
 		"client/internal":         "dials named pipes, or unix sockets",
 		"cmd/internal/dllsearch":  "restricts the search for DLLs",
-		"cmd/internal/bench":      "reads the memory of its process",
 		"cmd/csi-proxyctl":        "reads the rights of the service's files",
 		"cmd/internal/admindir":   "makes directories with the rights of Windows, and reads them",
 		"cmd/internal/logs":       "makes a directory for administrators",
