@@ -105,7 +105,7 @@ cluster-command: ## bin/csi-proxy-cluster, which runs such a cluster on this mac
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	@for m in $(MODULES) test/published test/published/v1.3.0 test/published/servers mountutils examples/csi-driver lab test/cluster test/cluster/sidecars test/gcepd hack/release; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
+	@for m in $(MODULES) test/published test/published/v1.3.0 mountutils examples/csi-driver lab test/cluster test/cluster/sidecars hack/release; do echo "tidy $$m"; (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 	@cd examples/csi-driver && GOWORK=off $(GO) mod tidy -modfile=csi-1.13.mod
 
 .PHONY: clean

@@ -2,21 +2,19 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 )
 
+// The driver is built from its own module, with the versions that it requires.
 const (
-	// gcepdDir is a module outside of the workspace, which only requires a driver.
-	gcepdDir = "test/gcepd"
+	gcepdVersion = "v1.28.1"
+	gcepdProgram = "sigs.k8s.io/gcp-compute-persistent-disk-csi-driver/cmd/gce-pd-csi-driver"
 	// gcepdTest is the test of the lab that runs the driver.
 	gcepdTest = "^TestGCEPD$"
-
-	gcepdModule  = "sigs.k8s.io/gcp-compute-persistent-disk-csi-driver"
-	gcepdProgram = gcepdModule + "/cmd/gce-pd-csi-driver"
 )
 
 // labModule tests the lab, without the driver that has a stage of its own.
@@ -52,20 +50,19 @@ func gcepd(ctx context.Context, r *report) error {
 // buildGCEPD builds the driver for Windows, as its own Makefile does, which sets its
 // version. It returns the path of the program.
 func buildGCEPD(ctx context.Context, r *report) (exe string, err error) {
-	if exe, err = filepath.Abs(filepath.Join("bin", "gcepd", "gce-pd-csi-driver.exe")); err != nil {
+	to, err := filepath.Abs(filepath.Join("bin", "gcepd"))
+	if err != nil {
 		return "", err
 	}
-	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", gcepdModule)
-	list.Dir, list.Env = gcepdDir, append(list.Environ(), "GOWORK=off")
-	version, err := list.Output()
+	cache, err := exec.CommandContext(ctx, "go", "env", "GOMODCACHE").Output()
 	if err != nil {
-		return "", fmt.Errorf("go list -m %s: %w", gcepdModule, err)
+		return "", fmt.Errorf("go env: %w", err)
 	}
-	env := append(platform{"windows", "amd64"}.env(), "GOWORK=off")
-	build := r.command(ctx, gcepdDir, env, "go", "build", "-ldflags", "-s -w -X main.version="+strings.TrimSpace(string(version)), "-o", exe, gcepdProgram)
-	if err := errors.Join(build.Run(), r.tidy(ctx, gcepdDir, "go.mod")); err != nil {
+	env := append(platform{"windows", "amd64"}.env(), "GOWORK=off", "GOBIN=", "GOPATH="+to, "GOMODCACHE="+strings.TrimSpace(string(cache)))
+	install := r.command(ctx, ".", env, "go", "install", "-ldflags", "-s -w -X main.version="+gcepdVersion, gcepdProgram+"@"+gcepdVersion)
+	if err := install.Run(); err != nil {
 		return "", fmt.Errorf("build %s; its modules come from the module proxy: %w", gcepdProgram, err)
 	}
 	r.pass()
-	return exe, nil
+	return filepath.Join(to, "bin", "windows_amd64", path.Base(gcepdProgram)+".exe"), nil
 }

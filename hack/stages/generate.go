@@ -77,7 +77,7 @@ func checkGenerated(ctx context.Context, r *report) error {
 			errs = append(errs, fmt.Errorf("%s: %w; run make generate", g.name, err))
 		}
 	}
-	for _, m := range slices.Concat(modules[:], publishedDirs, []string{serversDir, mountDir, exampleDir, labDir, releaseDir}) {
+	for _, m := range slices.Concat(modules[:], publishedDirs, []string{mountDir, exampleDir, labDir, releaseDir}) {
 		errs = append(errs, r.tidy(ctx, m, "go.mod"))
 	}
 	return errors.Join(append(errs, r.tidy(ctx, exampleDir, nextCSI))...)

@@ -52,9 +52,6 @@ var publishedDirs = []string{"test/published", "test/published/v1.3.0"}
 // programTags are the build tags of the programs, as in the Makefile.
 const programTags = "-tags=grpcnotrace,nethttpomithttp2"
 
-// serversDir is a module outside of the workspace, for Windows: the servers of the published proxy.
-const serversDir = "test/published/servers"
-
 // command returns a command whose output goes to the reader. Everything is compiled as the
 // programs are, so that nothing is compiled twice: without a C compiler, unless env has
 // CGO_ENABLED, with -trimpath, and in the workspace with the programs' build tags.

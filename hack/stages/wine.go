@@ -120,7 +120,7 @@ func wineTests(ctx context.Context, r *report) error {
 		w.test(ctx, "test/published/v1.3.0", alone, "."),
 		// The older client calls through the same pipes, and the stage published has all of its calls.
 		w.test(ctx, "test/published/v1.0.1", alone, "-run", "^TestCalls$/^(disk|filesystem|smb|volume)$/^v1$", "."),
-		w.test(ctx, serversDir, alone, "."))
+		w.test(ctx, clusterDir, alone, "./servers"))
 
 	if !have(mingw) {
 		const why = "it needs " + mingw

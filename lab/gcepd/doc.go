@@ -1,7 +1,6 @@
 // Package gcepd runs the GCE PD CSI driver, a public one that is not ours, under Wine: its
-// unmodified .exe, in the version that module test/gcepd requires, with the published
-// client that it requires itself. It finds CSI Proxy on named pipes, and a simulated node
-// behind them.
+// unmodified .exe, with the published client that it requires. It finds CSI Proxy on named
+// pipes, and a simulated node behind them.
 //
 // The tests run csi-sanity, stories of volumes, the fall back to beta versions, and a kill
 // of CSI Proxy during a format. Each spec that fails is in a table with the reason; a spec

@@ -1,5 +1,6 @@
-// Clusters of simulated nodes, and what judges deploy/ with the code of others. Kubernetes' own
-// go.mod replaces its modules by folders; outside of it each has a version of its own.
+// Clusters of simulated nodes, and other tests with the code of others: what judges deploy/, and the
+// servers of the published proxy. Kubernetes' own go.mod replaces its modules by folders; outside
+// of it each has a version of its own.
 module github.com/kubernetes-csi/csi-proxy/v2/test/cluster
 
 go 1.26.0
@@ -7,6 +8,7 @@ go 1.26.0
 require (
 	example.com/csi-driver v0.0.0
 	github.com/container-storage-interface/spec v1.12.0
+	github.com/kubernetes-csi/csi-proxy v1.3.0
 	github.com/kubernetes-csi/csi-proxy/client v1.3.0
 	github.com/kubernetes-csi/csi-proxy/v2 v2.0.0
 	github.com/spf13/cobra v1.10.2
@@ -62,9 +64,11 @@ require (
 	github.com/grafana/regexp v0.0.0-20250905093917-f7b3be9d1853 // indirect
 	github.com/jpillora/backoff v1.0.0 // indirect
 	github.com/klauspost/compress v1.18.6 // indirect
+	github.com/microsoft/wmi v0.34.0 // indirect
 	github.com/mwitkow/go-conntrack v0.0.0-20190716064945-2f068394615f // indirect
 	github.com/oklog/ulid/v2 v2.1.1 // indirect
 	github.com/pkg/browser v0.0.0-20240102092130-5ac0b6a4141c // indirect
+	github.com/pkg/errors v0.9.1 // indirect
 	github.com/prometheus/client_golang/exp v0.0.0-20260518105423-c9d5bc4c50a9 // indirect
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/sigv4 v0.4.1 // indirect
