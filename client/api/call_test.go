@@ -27,7 +27,7 @@ func TestClientMethodsCallService(t *testing.T) {
 	defer s.Stop()
 
 	for _, v := range load(t).versions() {
-		out := reflect.ValueOf(published[v.String()].newWrapperNamed).Call([]reflect.Value{reflect.ValueOf(path)})
+		out := reflect.ValueOf(published[v.String()]).Call([]reflect.Value{reflect.ValueOf(path)})
 		if err, _ := out[1].Interface().(error); err != nil {
 			t.Fatalf("%s: %v", v, err)
 		}

@@ -1,19 +1,16 @@
 package api_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/client/api"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -35,11 +32,10 @@ type contract struct {
 
 type version struct {
 	file
-	Version      string
-	PipeName     string `json:"pipe_name"`
-	NewClientArg string `json:"go_new_client_arg"`
-	Service      string
-	RPCs         []rpc
+	Version  string
+	PipeName string `json:"pipe_name"`
+	Service  string
+	RPCs     []rpc
 
 	group, service string // of the group
 }
@@ -49,7 +45,6 @@ type file struct {
 	Registered        string  `json:"proto_file_registered"`
 	Package           string  `json:"proto_package"`
 	GoPackageEmbedded *string `json:"go_package_embedded"`
-	GoImportPath      string  `json:"go_import_path"`
 	Messages          []message
 	Enums             []enum
 }
@@ -73,8 +68,6 @@ type field struct {
 	MapKey   string `json:"map_key"`
 	MapValue string `json:"map_value"`
 	JSONName string `json:"json_name"`
-	GoName   string `json:"go_name"`
-	GoType   string `json:"go_type"`
 }
 
 type enum struct {
@@ -82,7 +75,6 @@ type enum struct {
 	Values []struct {
 		Name   string
 		Number int32
-		GoName string `json:"go_name"`
 	}
 }
 
@@ -302,7 +294,7 @@ func checkFile(t *testing.T, f *file, d protoreflect.FileDescriptor) {
 		t.Errorf("%d messages, want %d", len(messages), len(f.Messages))
 	}
 	for i := range min(len(messages), len(f.Messages)) {
-		got, want := messages[i], wireOnly(f.Messages[i])
+		got, want := messages[i], f.Messages[i]
 		if got.Name != want.Name || !slices.Equal(got.Fields, want.Fields) {
 			t.Errorf("message %d:\n got %+v\nwant %+v", i, got, want)
 		}
@@ -323,15 +315,6 @@ func checkFile(t *testing.T, f *file, d protoreflect.FileDescriptor) {
 			}
 		}
 	}
-}
-
-// wireOnly removes the Go names, which a descriptor does not contain.
-func wireOnly(m message) message {
-	m.Fields = slices.Clone(m.Fields)
-	for i := range m.Fields {
-		m.Fields[i].GoName, m.Fields[i].GoType = "", ""
-	}
-	return m
 }
 
 // messageOf describes a message in the terms of the contract.
@@ -372,210 +355,6 @@ func typeOf(fd protoreflect.FieldDescriptor) string {
 	default:
 		return fd.Kind().String()
 	}
-}
-
-// TestGoMessages compares the Go types with the contract, because programs use their
-// fields and getters by name.
-func TestGoMessages(t *testing.T) {
-	for _, f := range load(t).files() {
-		for _, m := range f.Messages {
-			full := protoreflect.FullName(f.Package + "." + m.Name)
-			mt, err := protoregistry.GlobalTypes.FindMessageByName(full)
-			if err != nil {
-				t.Errorf("%s: %v", full, err)
-				continue
-			}
-			ptr := reflect.TypeOf(mt.Zero().Interface())
-			typ := ptr.Elem()
-			if typ.Name() != m.Name || typ.PkgPath() != f.GoImportPath {
-				t.Errorf("%s is Go type %s of %s, want %s of %s", full, typ.Name(), typ.PkgPath(), m.Name, f.GoImportPath)
-			}
-			exported := 0
-			for i := range typ.NumField() {
-				if typ.Field(i).IsExported() {
-					exported++
-				}
-			}
-			if exported != len(m.Fields) {
-				t.Errorf("%s has %d exported Go fields, want %d", full, exported, len(m.Fields))
-			}
-			for _, want := range m.Fields {
-				got, ok := typ.FieldByName(want.GoName)
-				if !ok {
-					t.Errorf("%s has no Go field %s", full, want.GoName)
-					continue
-				}
-				if s := goType(got.Type, typ.PkgPath()); s != want.GoType {
-					t.Errorf("%s: Go field %s is a %s, want %s", full, want.GoName, s, want.GoType)
-				}
-				getter, ok := ptr.MethodByName("Get" + want.GoName)
-				if !ok || getter.Type.NumIn() != 1 || getter.Type.NumOut() != 1 || getter.Type.Out(0) != got.Type {
-					t.Errorf("%s: no method Get%s() %s", full, want.GoName, want.GoType)
-				}
-			}
-		}
-	}
-}
-
-// goType returns the name of a type as written in its own package.
-func goType(t reflect.Type, pkg string) string {
-	switch {
-	case t.PkgPath() == pkg:
-		return t.Name()
-	case t.Kind() == reflect.Pointer:
-		return "*" + goType(t.Elem(), pkg)
-	case t.Kind() == reflect.Slice:
-		return "[]" + goType(t.Elem(), pkg)
-	case t.Kind() == reflect.Map:
-		return "map[" + goType(t.Key(), pkg) + "]" + goType(t.Elem(), pkg)
-	default:
-		return t.String()
-	}
-}
-
-func TestGoEnums(t *testing.T) {
-	seen := 0
-	for _, f := range load(t).files() {
-		for _, e := range f.Enums {
-			seen++
-			got, ok := publishedEnums[f.Package+"."+e.Name]
-			if !ok {
-				t.Errorf("%s: no Go enum %s", f.Path, e.Name)
-				continue
-			}
-			if len(got.names) != len(e.Values) || len(got.values) != len(e.Values) || len(got.constants) != len(e.Values) {
-				t.Errorf("%s: enum %s has %d names, %d values and %d constants, want %d of each",
-					f.Path, e.Name, len(got.names), len(got.values), len(got.constants), len(e.Values))
-			}
-			for _, v := range e.Values {
-				if got.names[v.Number] != v.Name || got.values[v.Name] != v.Number {
-					t.Errorf("%s: %s_name[%d] = %q, %s_value[%q] = %d", f.Path, e.Name, v.Number, got.names[v.Number], e.Name, v.Name, got.values[v.Name])
-				}
-				c := reflect.ValueOf(got.constants[v.GoName])
-				if c.Kind() != reflect.Int32 || c.Int() != int64(v.Number) {
-					t.Errorf("%s: constant %s is %v, want %d", f.Path, v.GoName, c, v.Number)
-					continue
-				}
-				if typ := c.Type(); typ.Name() != e.Name || typ.PkgPath() != f.GoImportPath {
-					t.Errorf("%s: constant %s is a %s of %s", f.Path, v.GoName, typ, typ.PkgPath())
-				}
-			}
-		}
-	}
-	if seen != len(publishedEnums) {
-		t.Errorf("%d Go enums, but the contract has %d", len(publishedEnums), seen)
-	}
-}
-
-var (
-	contextType = reflect.TypeFor[context.Context]()
-	errorType   = reflect.TypeFor[error]()
-	optionsType = reflect.TypeFor[[]grpc.CallOption]()
-)
-
-// TestGoServices compares the generated clients and servers, and the clients for
-// drivers, with the published identifiers.
-func TestGoServices(t *testing.T) {
-	for _, v := range load(t).versions() {
-		t.Run(v.String(), func(t *testing.T) {
-			p, ok := published[v.String()]
-			if !ok {
-				t.Fatal("not in the table of Go names")
-			}
-			messages := func(r rpc) (req, resp reflect.Type) {
-				find := func(name string) reflect.Type {
-					mt, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(name))
-					if err != nil {
-						t.Fatal(err)
-					}
-					return reflect.TypeOf(mt.Zero().Interface())
-				}
-				return find(r.Request), find(r.Response)
-			}
-
-			// The interfaces have exactly the methods of the contract. A "mustEmbed…"
-			// method would break servers that do not embed anything.
-			checkMethods(t, p.client, nil, v.RPCs, func(r rpc) ([]reflect.Type, bool) {
-				req, resp := messages(r)
-				return []reflect.Type{contextType, req, optionsType, resp, errorType}, true
-			})
-			checkMethods(t, p.server, nil, v.RPCs, func(r rpc) ([]reflect.Type, bool) {
-				req, resp := messages(r)
-				return []reflect.Type{contextType, req, resp, errorType}, false
-			})
-			checkMethods(t, p.wrapper, []string{"Close"}, v.RPCs, func(r rpc) ([]reflect.Type, bool) {
-				req, resp := messages(r)
-				return []reflect.Type{p.wrapper, contextType, req, optionsType, resp, errorType}, true
-			})
-
-			for what, name := range map[string]string{
-				p.client.Name():                        v.service + "Client",
-				p.server.Name():                        v.service + "Server",
-				reflect.TypeOf(p.unimplemented).Name(): "Unimplemented" + v.service + "Server",
-			} {
-				if what != name {
-					t.Errorf("the Go name is %s, want %s", what, name)
-				}
-			}
-			if !reflect.TypeOf(p.unimplemented).Implements(p.server) {
-				t.Errorf("%T does not implement %s by value", p.unimplemented, p.server)
-			}
-			if !p.wrapper.Implements(p.client) {
-				t.Errorf("%s does not implement %s", p.wrapper, p.client)
-			}
-
-			// The constructor has the published parameter type, so that programs can
-			// assign it to variables.
-			newClient := reflect.TypeOf(p.newClient)
-			if got := newClient.In(0).String(); got != v.NewClientArg || newClient.NumIn() != 1 || newClient.Out(0) != p.client {
-				t.Errorf("New%sClient is a %s, want one that takes %s", v.service, newClient, v.NewClientArg)
-			}
-			register := reflect.TypeOf(p.register)
-			if register.NumIn() != 2 || !reflect.TypeFor[*grpc.Server]().AssignableTo(register.In(0)) || register.In(1) != p.server {
-				t.Errorf("Register%sServer is a %s, want one that takes a *grpc.Server and a %s", v.service, register, p.server)
-			}
-
-			if p.groupName != v.group || p.version.String() != v.Version {
-				t.Errorf("GroupName %q, Version %q, want %q and %q", p.groupName, p.version, v.group, v.Version)
-			}
-			for what, f := range map[string]struct {
-				got any
-				in  []reflect.Type
-			}{
-				"NewClient":             {p.newWrapper, nil},
-				"NewClientWithPipePath": {p.newWrapperNamed, []reflect.Type{reflect.TypeFor[string]()}},
-			} {
-				want := reflect.FuncOf(f.in, []reflect.Type{p.wrapper, errorType}, false)
-				if got := reflect.TypeOf(f.got); got != want {
-					t.Errorf("%s is a %s, want %s", what, got, want)
-				}
-			}
-		})
-	}
-}
-
-// checkMethods compares the method set of a type with the rpcs and the further names.
-// signature returns a method's parameters and results, and whether it is variadic.
-func checkMethods(t *testing.T, typ reflect.Type, further []string, rpcs []rpc, signature func(rpc) ([]reflect.Type, bool)) {
-	t.Helper()
-	var got []string
-	for i := range typ.NumMethod() {
-		got = append(got, typ.Method(i).Name)
-	}
-	want := slices.Clone(further)
-	for _, r := range rpcs {
-		want = append(want, r.Name)
-		m, ok := typ.MethodByName(r.Name)
-		if !ok {
-			continue // reported below
-		}
-		types, variadic := signature(r)
-		n := len(types) - 2 // all but the results
-		if f := reflect.FuncOf(types[:n], types[n:], variadic); m.Type != f {
-			t.Errorf("%s.%s is a %s, want %s", typ, r.Name, m.Type, f)
-		}
-	}
-	equalSets(t, "methods of "+typ.String(), got, want)
 }
 
 // TestDescriptorsText compares descriptors.txtpb with the descriptors in the Go code.

@@ -72,7 +72,8 @@ func (v *Volume) extentIn(ctx context.Context, disk uint32, p win32.Partition) (
 func volumeName(ctx context.Context, n *node.Node, deviceName string) (string, error) {
 	h, err := openOnce(n, win32.MountManager, Query)
 	if err != nil {
-		return "", fmt.Errorf("open the mount manager: %w", unhide(err))
+		// Its number says nothing about the volume.
+		return "", hosterr.Text(hosterr.ErrUnavailable, "open the mount manager: %v", err)
 	}
 	d := device{node: n, h: h, noRetry: true}
 	defer d.Close()
@@ -104,9 +105,6 @@ func onlyName(points []win32.MountPoint) (string, error) {
 	}
 	return "", fmt.Errorf("a volume has %d names: %q", len(ids), ids)
 }
-
-// unhide returns err without the meaning that its number has for a volume.
-func unhide(err error) error { return fmt.Errorf("%v", err) }
 
 // OnDisk returns the volumes that lie on a disk, or on one of its partitions, in the order
 // of their first extent there. It asks the disk and its partitions. Only if these do not

@@ -174,6 +174,9 @@ func mountCases() []testCase {
 			e.want("UnmountVolume", e.unmount(id, e.path("link")), hosterr.ErrFailedPrecondition)
 			e.wantLink(dir, false)
 			e.wantLink(e.path("link"), true)
+			e.ok(e.mount(id, dir))
+			e.want("UnmountVolume of a link to a mount point", e.unmount(id, e.path("link")), hosterr.ErrFailedPrecondition)
+			e.wantMounted(dir, id)
 		}},
 		{name: "volume is mounted below a link", run: func(e *env) {
 			_, id := e.data(gib)

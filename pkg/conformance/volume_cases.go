@@ -272,7 +272,7 @@ func formatCases() []testCase {
 		}},
 		{name: "volume that cannot be read is an error", run: func(e *env) {
 			_, id := e.fresh(gib)
-			for _, failure := range []string{"ERROR_FILE_CORRUPT", "ERROR_IO_DEVICE", "0x80310000" /* locked by BitLocker */} {
+			for _, failure := range []string{"ERROR_FILE_CORRUPT", "ERROR_DISK_CORRUPT", "ERROR_IO_DEVICE", "ERROR_ACCESS_DENIED", "ERROR_INVALID_FUNCTION", "0x80310000" /* locked by BitLocker */} {
 				e.fail(Fault{Call: "VolumeInformation", Error: failure})
 				formats := e.count("Format", 0)
 				if formatted, err := e.formatted(id); err == nil {

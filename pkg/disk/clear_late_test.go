@@ -35,7 +35,7 @@ func TestClearSeesVolumesThatAppearLate(t *testing.T) {
 				t.Fatal(err)
 			}
 			if test.online {
-				f.bringOnline(1)
+				f.BringOnline(t, 1)
 			}
 			f.Observe(func(c *win32.Call) error {
 				if c.Name == "WriteAt" {

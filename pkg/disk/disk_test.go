@@ -50,6 +50,13 @@ func newFixture(t *testing.T, cfg nodespec.Config, disks ...nodespec.Disk) *fixt
 	return f
 }
 
+func (f *fixture) unchanged(do func())                   { f.t.Helper(); f.Unchanged(f.t, do) }
+func (f *fixture) raw(n uint32, do func(h win32.Handle)) { f.t.Helper(); f.Raw(f.t, n, do) }
+func (f *fixture) write(n uint32, at int64, text string) { f.t.Helper(); f.Write(f.t, n, at, text) }
+func (f *fixture) layout(n uint32) win32.Layout          { f.t.Helper(); return f.Layout(f.t, n) }
+
+var changes, wantKind = nodetest.Changes, nodetest.WantKind
+
 func (f *fixture) partition(n uint32) error {
 	_, err := f.disk.PartitionDisk(f.t.Context(), &disk.PartitionDiskRequest{DiskNumber: n})
 	return err
@@ -100,18 +107,6 @@ func (f *fixture) online(n uint32) bool {
 	return out.IsOnline
 }
 
-// bringOnline makes a disk online and writable without the service, which would also
-// bring its volume online.
-func (f *fixture) bringOnline(n uint32) {
-	f.t.Helper()
-	f.raw(n, func(h win32.Handle) {
-		in := win32.SetDiskAttributes{Persist: true, Mask: win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY}.Encode()
-		if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
-			f.t.Fatal(err)
-		}
-	})
-}
-
 // attach attaches a disk and returns its number when Windows sees it.
 func (f *fixture) attach(d nodespec.Disk) uint32 {
 	f.t.Helper()
@@ -123,82 +118,6 @@ func (f *fixture) attach(d nodespec.Disk) uint32 {
 		f.t.Fatal(err)
 	}
 	return n
-}
-
-// raw runs a function on the open disk, without the service and the host.
-func (f *fixture) raw(n uint32, do func(h win32.Handle)) {
-	f.t.Helper()
-	h, err := f.Windows.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, n), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer f.Windows.CloseHandle(h)
-	do(h)
-}
-
-func (f *fixture) layout(n uint32) (l win32.Layout) {
-	f.t.Helper()
-	f.raw(n, func(h win32.Handle) {
-		out := make([]byte, 32<<10)
-		got, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, out)
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		if l, err = win32.DecodeLayout(out[:got]); err != nil {
-			f.t.Fatal(err)
-		}
-	})
-	return l
-}
-
-func (f *fixture) write(n uint32, at int64, text string) {
-	f.t.Helper()
-	f.raw(n, func(h win32.Handle) {
-		sector := at / 4096 * 4096
-		b := make([]byte, (at-sector+int64(len(text))+4095)/4096*4096)
-		if _, err := f.Windows.ReadAt(h, b, sector); err != nil {
-			f.t.Fatal(err)
-		}
-		copy(b[at-sector:], text)
-		if _, err := f.Windows.WriteAt(h, b, sector); err != nil {
-			f.t.Fatal(err)
-		}
-		if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, nil); err != nil {
-			f.t.Fatal(err)
-		}
-	})
-}
-
-// changes reports whether a call changes a disk.
-func changes(c *win32.Call) bool {
-	return c.Name == "WriteAt" || c.Name == "Format" || c.Name == "DeviceIoControl" && slices.Contains([]uint32{
-		win32.IOCTL_DISK_CREATE_DISK, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES,
-		win32.IOCTL_DISK_GROW_PARTITION, win32.FSCTL_EXTEND_VOLUME}, c.Code)
-}
-
-// unchanged fails the test if do changes anything on any disk.
-func (f *fixture) unchanged(do func()) {
-	f.t.Helper()
-	f.Observe(func(c *win32.Call) error {
-		if changes(c) {
-			f.t.Errorf("unexpected change: %v", c)
-		}
-		return c.Do()
-	})
-	do()
-	f.Observe(nil)
-}
-
-func wantKind(t *testing.T, err, kind error, texts ...string) {
-	t.Helper()
-	if hosterr.KindOf(err) != kind {
-		t.Fatalf("error %v of kind %v, want kind %v", err, hosterr.KindOf(err), kind)
-	}
-	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("error %q does not contain %q", err, text)
-		}
-	}
 }
 
 func yes() *bool { b := true; return &b }
@@ -227,60 +146,6 @@ func TestPartitionDisk(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-func TestPartitionDiskByInitialTable(t *testing.T) {
-	cases := []struct {
-		name    string
-		cfg     nodespec.Config
-		disk    nodespec.Disk
-		touched bool
-		style   uint32
-		used    int // partitions afterwards, including the reserved one
-	}{
-		{"blank", nodespec.Config{}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"Windows adds the reserved partition itself", nodespec.Config{World: behavior.In("", behavior.Windows{NewGPT: "msr"})}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"GPT with a reserved partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"GPT without anything", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPTNoMSR}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"GPT with a partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib}}}, false, win32.PARTITION_STYLE_GPT, 1},
-		{"GPT with a recovery partition only", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib, Type: "recovery"}}}, false, win32.PARTITION_STYLE_GPT, 1},
-		{"MBR with a partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentMBR, Partitions: []nodespec.Partition{{Size: gib}}}, false, win32.PARTITION_STYLE_MBR, 1},
-		{"MBR without partitions", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentMBR}, true, win32.PARTITION_STYLE_MBR, 1},
-		{"blank, offline and read-only", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Offline: yes(), ReadOnly: yes()}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"GPT, offline, without partition", nodespec.Config{}, nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT, Offline: yes()}, true, win32.PARTITION_STYLE_GPT, 2},
-		{"volumes arrive late", nodespec.Config{VolumeArrivalDelay: nodespec.Duration(20 * time.Second)}, nodespec.Disk{Size: 10 * gib}, true, win32.PARTITION_STYLE_GPT, 2},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			f := newFixture(t, c.cfg, c.disk)
-			f.Clock.Advance(time.Minute) // the volumes that exist from the start have arrived
-			touched := false
-			f.Observe(func(c *win32.Call) error {
-				touched = touched || changes(c)
-				return c.Do()
-			})
-			if err := f.partition(1); err != nil {
-				t.Fatal(err)
-			}
-			f.Observe(nil)
-			if touched != c.touched {
-				t.Errorf("the disk was changed: %t, want %t", touched, c.touched)
-			}
-			l := f.layout(1)
-			used := slices.DeleteFunc(l.Partitions, func(p win32.Partition) bool { return p.Length == 0 })
-			if l.Style != c.style || len(used) != c.used {
-				t.Errorf("style %d and %d partitions, want %d and %d", l.Style, len(used), c.style, c.used)
-			}
-			if c.touched {
-				if !f.online(1) {
-					t.Error("the disk is offline")
-				}
-				if n := f.volumes(); n != 1 {
-					t.Errorf("the new partition has %d volumes, want 1 on return", n)
-				}
-			}
-		})
 	}
 }
 
@@ -349,53 +214,6 @@ func TestPartitionDiskWhateverWindowsCallsBlankDisks(t *testing.T) {
 				t.Errorf("PartitionDisk of a disk that cannot be read: %v, want %v", err, win32.ERROR_CRC)
 			}
 		})
-	}
-}
-
-func TestPartitionDiskRefusesKnownContent(t *testing.T) {
-	for _, c := range []struct{ name, says string }{
-		{"LUKS", "LUKS"}, {"XFS", "XFS"}, {"ext4", "ext4"}, {"btrfs", "btrfs"}, {"superfloppy", "NTFS"}, {"damaged GPT", "GPT"},
-	} {
-		for _, offline := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, offline %t", c.name, offline), func(t *testing.T) {
-				d := nodespec.Disk{Size: 10 * gib}
-				if c.name == "superfloppy" {
-					d.Content = nodespec.ContentSuperfloppy
-				}
-				// Where an offline disk cannot be read, its attributes change for the look; see
-				// TestPartitionDiskWhereOfflineDisksCannotBeRead.
-				f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{OfflineReads: behavior.OfflineReadsAllowed})}, d)
-				switch c.name {
-				case "LUKS":
-					f.write(1, 0, "LUKS\xba\xbe")
-				case "XFS":
-					f.write(1, 0, "XFSB")
-				case "ext4":
-					f.write(1, 0x400, "\x10") // inodes
-					f.write(1, 0x438, "\x53\xef")
-					f.write(1, 0x460, "\x40")
-				case "btrfs":
-					f.write(1, 0x10040, "_BHRfS_M")
-				case "damaged GPT":
-					f.write(1, 512, "EFI PART")
-				}
-				if offline {
-					if err := f.setState(1, false); err != nil {
-						t.Fatal(err)
-					}
-				}
-				f.unchanged(func() {
-					err := f.partition(1)
-					wantKind(t, err, hosterr.ErrFailedPrecondition, "partition disk 1", c.says)
-					if hosterr.HintOf(err) == "" {
-						t.Errorf("error %v has no hint", err)
-					}
-				})
-				if f.online(1) == offline {
-					t.Errorf("the call was refused, but the disk changed its state; online: %t", !offline)
-				}
-			})
-		}
 	}
 }
 
@@ -633,73 +451,6 @@ func TestSetDiskStateRefusesDisksOfWindows(t *testing.T) {
 	}
 }
 
-func TestNilRequests(t *testing.T) {
-	f := newFixture(t, nodespec.Config{})
-	ctx := t.Context()
-	_, ids := f.disk.ListDiskIDs(ctx, nil)
-	_, locations := f.disk.ListDiskLocations(ctx, nil)
-	_, partition := f.disk.PartitionDisk(ctx, nil)
-	_, rescan := f.disk.Rescan(ctx, nil)
-	_, stats := f.disk.GetDiskStats(ctx, nil)
-	_, set := f.disk.SetDiskState(ctx, nil)
-	_, get := f.disk.GetDiskState(ctx, nil)
-	for _, err := range []error{ids, locations, partition, rescan, stats, set, get} {
-		wantKind(t, err, hosterr.ErrInvalid)
-	}
-	if _, err := disk.New(nil); !errors.Is(err, hosterr.ErrInvalid) {
-		t.Errorf("New(nil): %v, want invalid", err)
-	}
-}
-
-// Each Win32 call fails in turn. The error has its code, no handle stays open, and
-// the same request completes the work after the failure.
-func TestPartitionDiskRetryAfterEachFailure(t *testing.T) {
-	cfg := nodespec.Disk{Size: 10 * gib, Offline: yes(), ReadOnly: yes()}
-	for k := 1; ; k++ {
-		f := newFixture(t, nodespec.Config{}, cfg)
-		calls, failed := 0, ""
-		f.Observe(func(c *win32.Call) error {
-			if c.Name == "CloseHandle" {
-				return c.Do()
-			}
-			if calls++; calls == k {
-				failed = c.String()
-				return win32.ERROR_GEN_FAILURE
-			}
-			return c.Do()
-		})
-		err := f.partition(1)
-		f.Observe(nil)
-		if failed == "" {
-			if err != nil || k < 20 {
-				t.Fatalf("after %d calls: %v", calls, err)
-			}
-			return
-		}
-		// What the node needs may stay unknown while the disk has no partitions.
-		guard := strings.HasPrefix(failed, "RegistryText") || failed == "WindowsDirectory" || strings.Contains(failed, fmt.Sprintf("%#x", win32.IOCTL_DISK_IS_CLUSTERED))
-		// If the device of the partition or the mount manager do not answer, the volume is searched for.
-		place := strings.Contains(failed, "Harddisk") || strings.Contains(failed, "MountPointManager")
-		// That Windows does not read a disk again whose attributes were set is logged.
-		update := strings.Contains(failed, fmt.Sprintf("%#x", win32.IOCTL_DISK_UPDATE_PROPERTIES))
-		if err == nil && !guard && !strings.Contains(failed, "Volume") && !place && !update {
-			t.Errorf("%s (call %d) failed, but PartitionDisk succeeded", failed, k)
-		}
-		if err != nil && !errors.Is(err, win32.ERROR_GEN_FAILURE) && hosterr.KindOf(err) == nil {
-			t.Errorf("%s failed: %v, want its error code", failed, err)
-		}
-		if open := f.Windows.OpenHandles(); len(open) > 0 {
-			t.Fatalf("%s failed: handles left open: %q", failed, open)
-		}
-		if err := f.partition(1); err != nil {
-			t.Errorf("%s failed, and so did the retry: %v", failed, err)
-		}
-		if l := f.layout(1); len(l.Partitions) != 2 || f.volumes() != 1 || !f.online(1) {
-			t.Errorf("%s failed, and the retry left %+v with %d volumes", failed, l, f.volumes())
-		}
-	}
-}
-
 func TestPartitionDiskRetriesTransientErrors(t *testing.T) {
 	for _, e := range []win32.Errno{win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY,
 		win32.ERROR_SEM_TIMEOUT, win32.ERROR_MEDIA_CHANGED} {
@@ -735,21 +486,6 @@ func TestPartitionDiskRetriesTransientErrors(t *testing.T) {
 	}
 }
 
-// Other programs look at a disk that was just attached, for as long as WSL waits for them.
-func TestPartitionDiskWaitsForOtherProgramsThatLookAtANewDisk(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
-	begin := f.Clock.Now()
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "CreateFile" && strings.Contains(c.Path, "PhysicalDrive1") && f.Clock.Now().Sub(begin) < 4900*time.Millisecond {
-			return win32.ERROR_SHARING_VIOLATION
-		}
-		return c.Do()
-	})
-	if err := f.partition(1); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestRemovedDeviceIsNotFound(t *testing.T) {
 	for _, e := range []win32.Errno{win32.ERROR_DEV_NOT_EXIST, win32.ERROR_DEVICE_REMOVED} {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
@@ -761,58 +497,6 @@ func TestRemovedDeviceIsNotFound(t *testing.T) {
 		})
 		wantKind(t, f.setState(1, false), hosterr.ErrNotFound)
 	}
-}
-
-func TestPartitionDiskConcurrentCallers(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
-	var tables, layouts atomic.Int32
-	f.Observe(func(c *win32.Call) error {
-		switch c.Code {
-		case win32.IOCTL_DISK_CREATE_DISK:
-			tables.Add(1)
-		case win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX:
-			layouts.Add(1)
-		}
-		return c.Do()
-	})
-	var wg sync.WaitGroup
-	for range 16 {
-		wg.Go(func() {
-			if err := f.partition(1); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if tables.Load() != 1 || layouts.Load() != 1 {
-		t.Errorf("the table was made %d times and the partition %d times, want each once", tables.Load(), layouts.Load())
-	}
-}
-
-func TestPartitionDiskDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib})
-		f.Observe(func(c *win32.Call) error {
-			if c.Code == win32.IOCTL_DISK_CREATE_DISK && strings.HasSuffix(c.Path, "1") {
-				time.Sleep(time.Hour)
-			}
-			return c.Do()
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		begin := time.Now()
-		_, err := f.disk.PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: 1})
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Minute {
-			t.Errorf("after %s: %v, want DeadlineExceeded after 1m", time.Since(begin), err)
-		}
-		// Requests for another disk do not wait. Requests for the same disk wait for Windows.
-		if err := f.partition(2); err != nil {
-			t.Error(err)
-		}
-		if err := f.partition(1); err != nil || time.Since(begin) < time.Hour {
-			t.Errorf("after %s: %v, want success after the hour", time.Since(begin), err)
-		}
-	})
 }
 
 func TestPartitionDiskLimitsWaitForVolume(t *testing.T) {
@@ -833,126 +517,28 @@ func TestPartitionDiskLimitsWaitForVolume(t *testing.T) {
 	}
 }
 
-func (f *fixture) attributes(n uint32) (a uint64) {
+func (f *fixture) attributes(n uint32) uint64 {
 	f.t.Helper()
-	f.raw(n, func(h win32.Handle) {
-		out := make([]byte, win32.SizeofGetDiskAttributes)
-		_, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, out)
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		if a, err = win32.DecodeDiskAttributes(out); err != nil {
-			f.t.Fatal(err)
-		}
-	})
+	out := make([]byte, win32.SizeofGetDiskAttributes)
+	f.Control(f.t, n, win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, out)
+	a, err := win32.DecodeDiskAttributes(out)
+	if err != nil {
+		f.t.Fatal(err)
+	}
 	return a
 }
 
-func TestGetDiskStats(t *testing.T) {
+// A driver that does not know a disk's length knows its geometry.
+func TestGetDiskStatsByGeometry(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: 3 * tib})
-	size := func() int64 {
-		t.Helper()
-		out, err := f.disk.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{DiskNumber: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out.TotalBytes
-	}
-	if n := size(); n != 3*tib {
-		t.Errorf("%d bytes, want 3 TiB", n)
-	}
 	f.Observe(func(c *win32.Call) error {
 		if c.Code == win32.IOCTL_DISK_GET_LENGTH_INFO {
 			return win32.ERROR_INVALID_FUNCTION
 		}
 		return c.Do()
 	})
-	if n := size(); n != 3*tib {
-		t.Errorf("%d bytes from the geometry, want 3 TiB", n)
-	}
-}
-
-func TestListDiskIDs(t *testing.T) {
-	f := newFixture(t, nodespec.Config{},
-		nodespec.Disk{Size: gib, Serial: "  S1  ", Identifiers: []nodespec.Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  persistent-disk-0"}}},
-		nodespec.Disk{Size: gib, Serial: "vol0123_00000001.", Bus: "nvme"},
-		nodespec.Disk{Size: gib, Identifiers: []nodespec.Identifier{
-			{CodeSet: "binary", Type: 3, Association: "port", Hex: "01"}, {CodeSet: "binary", Type: 3, Hex: "6001405AB0"}}},
-	)
-	list := func() map[uint32]disk.DiskIDs {
-		t.Helper()
-		out, err := f.disk.ListDiskIDs(t.Context(), &disk.ListDiskIDsRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids := map[uint32]disk.DiskIDs{}
-		for n, id := range out.DiskIDs {
-			ids[n] = *id
-		}
-		return ids
-	}
-	want := map[uint32]disk.DiskIDs{1: {Page83: "Google  persistent-disk-0", SerialNumber: "S1"}, 2: {SerialNumber: "vol0123_00000001."}, 3: {Page83: "6001405ab0"}}
-	got := list()
-	if _, ok := got[0]; !ok || len(got) != 4 {
-		t.Errorf("IDs of %d disks %v, want 4", len(got), got)
-	}
-	for n, ids := range want {
-		if got[n].Page83 != ids.Page83 || ids.SerialNumber != "" && got[n].SerialNumber != ids.SerialNumber {
-			t.Errorf("disk %d: %+v, want %+v", n, got[n], ids)
-		}
-	}
-
-	// A disk whose IDs cannot be read has empty IDs. A disk that cannot be opened is not listed.
-	f.Observe(func(c *win32.Call) error {
-		if c.Code == win32.IOCTL_STORAGE_QUERY_PROPERTY {
-			return win32.ERROR_IO_DEVICE
-		}
-		return c.Do()
-	})
-	if got := list(); len(got) != 4 || got[1] != (disk.DiskIDs{}) {
-		t.Errorf("with queries that fail: %v, want 4 disks with empty IDs", got)
-	}
-	opens := 0
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "CreateFile" {
-			if opens++; opens == 2 {
-				return win32.ERROR_ACCESS_DENIED
-			}
-		}
-		return c.Do()
-	})
-	if got := list(); len(got) != 3 || opens != 4 {
-		t.Errorf("with a disk that cannot be opened: %v after %d opens, want 3 disks and no second try", got, opens)
-	}
-}
-
-func TestListDiskLocations(t *testing.T) {
-	f := newFixture(t, nodespec.Config{},
-		nodespec.Disk{Size: gib, Location: "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 1"},
-		nodespec.Disk{Size: gib, Bus: "scsi", Address: &nodespec.Address{Port: 2, Target: 4, Lun: 7}},
-		nodespec.Disk{Size: gib, Bus: "nvme", Address: &nodespec.Address{Port: 5}},
-		nodespec.Disk{Size: gib, Bus: "ata", Location: "PCI Slot 1 : Adapter 0 : Channel 1 : Device 0", Address: &nodespec.Address{}},
-		nodespec.Disk{Size: gib, Bus: "vhd", Location: `C:\a.vhdx`, Address: &nodespec.Address{}},
-	)
-	out, err := f.disk.ListDiskLocations(t.Context(), &disk.ListDiskLocationsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[uint32]disk.DiskLocation{1: {Adapter: "3", Target: "0", LUNID: "1"}, 2: {Adapter: "2", Target: "4", LUNID: "7"}, 3: {Adapter: "5"}}
-	for n := uint32(1); n <= 5; n++ {
-		got, ok := out.DiskLocations[n]
-		if _, wanted := want[n]; ok != wanted || ok && *got != want[n] {
-			t.Errorf("disk %d: %+v, want %+v, %t", n, got, want[n], wanted)
-		}
-	}
-	f.Observe(func(c *win32.Call) error {
-		if c.Code == win32.IOCTL_STORAGE_QUERY_PROPERTY || c.Code == win32.IOCTL_SCSI_GET_ADDRESS {
-			return win32.ERROR_NOT_SUPPORTED
-		}
-		return c.Do()
-	})
-	if out, err := f.disk.ListDiskLocations(t.Context(), &disk.ListDiskLocationsRequest{}); err != nil || len(out.DiskLocations) != 0 {
-		t.Errorf("disks without a location: %v, %v, want none", out, err)
+	if out, err := f.disk.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{DiskNumber: 1}); err != nil || out.TotalBytes != 3*tib {
+		t.Errorf("GetDiskStats = %v, %v, want 3 TiB", out, err)
 	}
 }
 
@@ -1035,25 +621,6 @@ func TestRescanUpdatesDisksWhenWindowsRefusesToScan(t *testing.T) {
 	}
 }
 
-// Even LocalSystem holds the privilege to scan for devices disabled.
-func TestRescanNeedsNoEnabledPrivilege(t *testing.T) {
-	f := newFixture(t, nodespec.Config{Windows: nodespec.Windows{Attach: nodespec.AttachRescan}})
-	number, err := f.Windows.Attach(nodespec.Disk{Size: gib})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	err = f.partition(number)
-	for start := f.Clock.Now(); errors.Is(err, hosterr.ErrNotFound) && f.Clock.Now().Sub(start) < time.Minute; err = f.partition(number) {
-		f.Clock.Advance(time.Millisecond) // the disk arrives after the rescan
-	}
-	if err != nil {
-		t.Error(err)
-	}
-}
-
 // Containers have scratch disks, which are files of the node. A rescan does not announce
 // that their layout changed.
 func TestRescanLeavesScratchDisksOfContainers(t *testing.T) {
@@ -1075,42 +642,6 @@ func TestRescanLeavesScratchDisksOfContainers(t *testing.T) {
 	}
 	if len(updated) != 4 {
 		t.Errorf("%q, want two updates of the other two disks", updated)
-	}
-}
-
-func TestRescanSkipsFailingDisk(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib})
-	updated := 0
-	f.Observe(func(c *win32.Call) error {
-		if c.Code == win32.IOCTL_DISK_UPDATE_DRIVE_SIZE {
-			if updated++; updated == 1 {
-				return win32.ERROR_DEVICE_NOT_CONNECTED
-			}
-		}
-		return c.Do()
-	})
-	if _, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil || updated != 3 {
-		t.Errorf("%v after %d of 3 disks", err, updated)
-	}
-}
-
-// A driver may use its own HostAPI.
-type foreign struct{ diskapi.HostAPI }
-
-func (foreign) GetDiskStats(uint32) (int64, error) { return -1, win32.ERROR_CRC }
-func (foreign) GetDiskState(uint32) (bool, error)  { panic("boom") }
-
-func TestOtherHostAPI(t *testing.T) {
-	d, err := disk.New(foreign{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out, err := d.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{}); out != nil || !errors.Is(err, win32.ERROR_CRC) {
-		t.Errorf("GetDiskStats = %v, %v, want the host's error", out, err)
-	}
-	var p *node.PanicError
-	if _, err := d.GetDiskState(t.Context(), &disk.GetDiskStateRequest{}); !errors.As(err, &p) {
-		t.Errorf("GetDiskState of a host that panics: %v, want a PanicError", err)
 	}
 }
 
@@ -1182,55 +713,23 @@ func TestListDiskIDsChecksSizesOfDevice(t *testing.T) {
 	}
 }
 
-// Windows may take a new disk offline again.
-func TestPartitionDiskTakesDiskOnlineAgain(t *testing.T) {
-	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(3 * time.Second)}, nodespec.Disk{Size: gib})
-	offline := false
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "VolumeNames" && !offline {
-			offline = true
-			f.raw(1, func(h win32.Handle) {
-				in := win32.SetDiskAttributes{Attributes: win32.DISK_ATTRIBUTE_OFFLINE, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode()
-				if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		return c.Do()
-	})
-	if err := f.partition(1); err != nil || !offline {
-		t.Fatal(err)
-	}
-	if !f.online(1) || f.volumes() != 1 {
-		t.Errorf("online %t with %d volumes, want it online with 1", f.online(1), f.volumes())
-	}
-}
-
-// Windows took the disk offline because another disk has its identity, and writes a new
-// identity when it comes online again. It still is the disk that was partitioned.
+// Windows may take a new disk offline again. If it does because another disk has its identity, it
+// writes a new identity when the disk comes online. It still is the disk that was partitioned.
 func TestPartitionDiskAcceptsTheNewIdentityOfACollidingDisk(t *testing.T) {
 	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(3 * time.Second)}, nodespec.Disk{Size: gib})
 	offline, changed := false, false
 	f.Observe(func(c *win32.Call) error {
 		if c.Name == "VolumeNames" && !offline {
 			offline = true
-			f.raw(1, func(h win32.Handle) {
-				in := win32.SetDiskAttributes{Attributes: win32.DISK_ATTRIBUTE_OFFLINE, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode()
-				if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
-					t.Error(err)
-				}
-			})
+			in := win32.SetDiskAttributes{Attributes: win32.DISK_ATTRIBUTE_OFFLINE, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode()
+			f.Control(t, 1, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil)
 		}
 		err := c.Do()
 		if c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES && !changed {
 			changed = true
 			l := f.layout(1)
 			l.DiskID.Data1++
-			f.raw(1, func(h win32.Handle) {
-				if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil); err != nil {
-					t.Error(err)
-				}
-			})
+			f.Control(t, 1, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil)
 		}
 		return err
 	})
@@ -1260,7 +759,7 @@ func TestPartitionDiskWithoutAutomount(t *testing.T) {
 			f := newFixture(t, nodespec.Config{World: behavior.In("", c.w)})
 			// Another disk, whose volume is new too, has to stay as it is.
 			for _, d := range []nodespec.Disk{d, {Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}} {
-				f.bringOnline(f.attach(d))
+				f.BringOnline(t, f.attach(d))
 			}
 			online := 0
 			f.Observe(func(c *win32.Call) error {
@@ -1282,7 +781,7 @@ func TestPartitionDiskWithoutAutomount(t *testing.T) {
 func TestPartitionDiskAwaitsVolumeWithDriveLetter(t *testing.T) {
 	f := newFixture(t, nodespec.Config{})
 	f.attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}})
-	f.bringOnline(1)
+	f.BringOnline(t, 1)
 	if err := f.setState(1, false); err != nil {
 		t.Fatal(err)
 	}
@@ -1398,11 +897,7 @@ func TestPartitionDiskMovesBehindALateReservedPartition(t *testing.T) {
 				id := l.DiskID
 				id.Data1++
 				l.Partitions = []win32.Partition{{Style: win32.PARTITION_STYLE_GPT, Offset: l.UsableOffset, Length: 16*mib - l.UsableOffset, Type: win32.PARTITION_MSFT_RESERVED_GUID, ID: id}}
-				f.raw(1, func(h win32.Handle) {
-					if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil); err != nil {
-						t.Error(err)
-					}
-				})
+				f.Control(t, 1, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil)
 			}
 		}
 		return err

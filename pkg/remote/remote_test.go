@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -160,26 +159,6 @@ func (m method) call(ctx context.Context, impl any, in reflect.Value) (out any, 
 	results := reflect.ValueOf(impl).MethodByName(m.Name).Call([]reflect.Value{reflect.ValueOf(ctx), in})
 	err, _ = results[1].Interface().(error)
 	return results[0].Interface(), err
-}
-
-// TestFieldsAreConverted sends a different value in each field of every request and
-// response. Both sides must see the same values as with a call in process.
-func TestFieldsAreConverted(t *testing.T) {
-	n := start(t)
-	tried, want := map[string]int{}, map[string]int{}
-	for _, m := range methods(connectAll(t, n.option())) {
-		tried[m.group]++
-		want[m.group] = len(newest(t, m.group).Desc.Methods)
-		svc := newest(t, m.group)
-		request, response, err := wiretest.Leaves(svc, nameIn(svc, m))
-		if err != nil {
-			t.Fatal(err)
-		}
-		n.travels(t, m, m.String(), request, response)
-	}
-	if len(tried) != 6 || !maps.Equal(tried, want) {
-		t.Errorf("tried methods of groups: %v, want all of six groups: %v", tried, want)
-	}
 }
 
 // travels sends values through a method, in the fields that the version has.
@@ -384,70 +363,6 @@ func TestPathValidIsUnsupported(t *testing.T) {
 	}
 	if out, err := f.PathValid(t.Context(), nil); out == nil || !errors.Is(err, hosterr.ErrInvalid) {
 		t.Errorf("PathValid(nil) = %v, %v, want ErrInvalid", out, err)
-	}
-}
-
-// A new client on old pipes says what it cannot do there, and does the rest.
-func TestDisksOnOldPipes(t *testing.T) {
-	n := start(t)
-	d, err := remote.NewDisk(t.Context(), n.option(), remote.WithVersions(apiversion.NewVersionOrPanic("v1")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	n.set(nil, nil, nil)
-	_, list := d.ListDisks(t.Context(), &disk.ListDisksRequest{})
-	_, get := d.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 1})
-	_, identity := d.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1, Identity: &disk.DiskIdentity{Identifiers: []string{"vol1"}}})
-	for what, err := range map[string]error{
-		"disk/v1 ListDisks: version v1 of the disk API, the newest that is served, does not have this method":                           list,
-		"disk/v1 GetDiskReadOnly: version v1 of the disk API, the newest that is served, does not have this method":                     get,
-		"disk/v1 PartitionDisk: version v1 of the disk API, the newest that is served, does not have the field Identity of the request": identity,
-	} {
-		if !errors.Is(err, hosterr.ErrUnimplemented) || !errors.Is(err, errors.ErrUnsupported) || hosterr.HintOf(err) == "" || err.Error() != what {
-			t.Errorf("error %v, want ErrUnsupported: %s", err, what)
-		}
-	}
-	if called, _ := n.last(); called != "" {
-		t.Errorf("service called %q, want none", called)
-	}
-	if _, err := d.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
-		t.Errorf("PartitionDisk without an identity: %v", err)
-	}
-}
-
-// A new client on an old pipe: what it asks for and the version lacks is refused before the call,
-// so no share is mapped without the privacy that a driver asks for.
-func TestSharesOnOldPipes(t *testing.T) {
-	n := start(t)
-	for _, version := range []string{"v1", "v1beta1"} {
-		s, err := remote.NewSMB(t.Context(), n.option(), remote.WithVersions(apiversion.NewVersionOrPanic(version)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		n.set(nil, nil, nil)
-		_, update := s.UpdateSMBGlobalMapping(t.Context(), &smb.UpdateSMBGlobalMappingRequest{RemotePath: `\\files\data`})
-		_, get := s.GetSMBGlobalMapping(t.Context(), &smb.GetSMBGlobalMappingRequest{RemotePath: `\\files\data`})
-		_, privacy := s.NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{RemotePath: `\\files\data`, RequirePrivacy: true})
-		_, integrity := s.NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{RemotePath: `\\files\data`, RequireIntegrity: true})
-		newest := "version " + version + " of the smb API, the newest that is served, does not have "
-		for what, err := range map[string]error{
-			"UpdateSMBGlobalMapping: " + newest + "this method":                            update,
-			"GetSMBGlobalMapping: " + newest + "this method":                               get,
-			"NewSMBGlobalMapping: " + newest + "the field RequirePrivacy of the request":   privacy,
-			"NewSMBGlobalMapping: " + newest + "the field RequireIntegrity of the request": integrity,
-		} {
-			if !errors.Is(err, hosterr.ErrUnimplemented) || hosterr.HintOf(err) == "" || err.Error() != "smb/"+version+" "+what {
-				t.Errorf("error %v, want ErrUnimplemented: %s", err, what)
-			}
-		}
-		if called, _ := n.last(); called != "" {
-			t.Errorf("service called %q, want none", called)
-		}
-		if _, err := s.NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{RemotePath: `\\files\data`}); err != nil {
-			t.Errorf("NewSMBGlobalMapping without more: %v", err)
-		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -120,19 +119,6 @@ func TestGetService(t *testing.T) {
 	}
 	_, err := f.system.GetService(t.Context(), &system.GetServiceRequest{Name: "nosuch"})
 	wants(t, "GetService(nosuch)", err, hosterr.ErrNotFound, `get service "nosuch": not found`)
-}
-
-func TestServiceNames(t *testing.T) {
-	f := newFixture(t, nodespec.Config{})
-	for _, name := range []string{"", `a\b`, "a/b", "a\x00b", "a\nb", strings.Repeat("x", 257), "a\xFFb"} {
-		_, err := f.system.GetService(t.Context(), &system.GetServiceRequest{Name: name})
-		wants(t, fmt.Sprintf("GetService(%q)", name), err, hosterr.ErrInvalid)
-		wants(t, fmt.Sprintf("StartService(%q)", name), f.start(name), hosterr.ErrInvalid)
-		wants(t, fmt.Sprintf("StopService(%q)", name), f.stop(name, true), hosterr.ErrInvalid)
-	}
-	// A name with WQL syntax is treated like any other name.
-	_, err := f.system.GetService(t.Context(), &system.GetServiceRequest{Name: "it's' OR Name LIKE '%"})
-	wants(t, "GetService with quotes", err, hosterr.ErrNotFound)
 }
 
 func TestStartWaitsUntilRunning(t *testing.T) {
@@ -442,38 +428,5 @@ func TestBIOSSerialNumber(t *testing.T) {
 		} else if err != nil || out.SerialNumber != c.want {
 			t.Errorf("%s: %v, %v; want %q", c.name, out, err, c.want)
 		}
-	}
-}
-
-func TestNilRequests(t *testing.T) {
-	f := newFixture(t, nodespec.Config{})
-	ctx := t.Context()
-	for name, call := range map[string]func() error{
-		"GetBIOSSerialNumber": func() error { _, err := f.system.GetBIOSSerialNumber(ctx, nil); return err },
-		"GetService":          func() error { _, err := f.system.GetService(ctx, nil); return err },
-		"StartService":        func() error { _, err := f.system.StartService(ctx, nil); return err },
-		"StopService":         func() error { _, err := f.system.StopService(ctx, nil); return err },
-	} {
-		wants(t, name, call(), hosterr.ErrInvalid, name)
-	}
-	if _, err := system.New(nil); !errors.Is(err, hosterr.ErrInvalid) {
-		t.Errorf("New(nil) = %v", err)
-	}
-}
-
-// After a reboot, only services with automatic start are running.
-func TestServicesAfterReboot(t *testing.T) {
-	f := newFixture(t, nodespec.Config{})
-	if err := f.start("MSiSCSI"); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.stop("kubelet", false); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Windows.Reboot(); err != nil {
-		t.Fatal(err)
-	}
-	if f.status("MSiSCSI") != system.SERVICE_STATUS_STOPPED || f.status("kubelet") != system.SERVICE_STATUS_RUNNING {
-		t.Errorf("after a reboot MSiSCSI is %v and kubelet %v", f.status("MSiSCSI"), f.status("kubelet"))
 	}
 }

@@ -419,7 +419,7 @@ func TestMarkOfEarlierBuildsIsIgnored(t *testing.T) {
 		id := f.id(1)
 		l := f.layout(1)
 		l.Partitions[1].Name = "csi-format:Basic data partition"
-		f.setLayout(1, l)
+		f.Control(t, 1, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil)
 		if content == "" {
 			if err := f.format(id); err != nil {
 				t.Error(err)
@@ -435,17 +435,5 @@ func TestMarkOfEarlierBuildsIsIgnored(t *testing.T) {
 		if got := f.layout(1).Partitions[1].Name; got != l.Partitions[1].Name {
 			t.Errorf("the partition is named %q", got)
 		}
-	}
-}
-
-func (f *fixture) setLayout(disk uint32, l win32.Layout) {
-	f.t.Helper()
-	h, err := f.Windows.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, disk), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer f.Windows.CloseHandle(h)
-	if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil); err != nil {
-		f.t.Fatal(err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,29 +60,34 @@ func newFixture(t *testing.T, cfg nodespec.Config, disks ...nodespec.Disk) *fixt
 	return f
 }
 
+func (f *fixture) unchanged(do func()) { f.t.Helper(); f.Unchanged(f.t, do) }
+func (f *fixture) write(disk uint32, at int64, text string) {
+	f.t.Helper()
+	f.Write(f.t, disk, at, text)
+}
+func (f *fixture) layout(disk uint32) win32.Layout { f.t.Helper(); return f.Layout(f.t, disk) }
+
+var changes, wantKind = nodetest.Changes, nodetest.WantKind
+
+// attach attaches a disk, and makes it online and writable.
+func (f *fixture) attach(d nodespec.Disk) {
+	f.t.Helper()
+	n, err := f.Windows.Attach(d)
+	if err == nil {
+		err = f.Windows.AwaitDisk(n)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.BringOnline(f.t, n)
+	if err := f.Windows.AwaitDisk(n); err != nil { // until its volumes are there
+		f.t.Fatal(err)
+	}
+}
+
 // data returns a disk with one partition that takes the whole disk.
 func data(size uint64, fs string) nodespec.Disk {
 	return nodespec.Disk{Size: nodespec.Size(size), Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: fs}}}
-}
-
-// changes reports whether a call changes the node.
-func changes(c *win32.Call) bool {
-	return slices.Contains([]string{"WriteAt", "Format", "SetMountPoint", "DeleteMountPoint", "SetInformation"}, c.Name) ||
-		c.Name == "DeviceIoControl" && slices.Contains([]uint32{win32.IOCTL_DISK_CREATE_DISK, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX,
-			win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.IOCTL_DISK_GROW_PARTITION, win32.FSCTL_EXTEND_VOLUME, win32.FSCTL_SET_REPARSE_POINT}, c.Code)
-}
-
-// unchanged fails the test if do changes anything.
-func (f *fixture) unchanged(do func()) {
-	f.t.Helper()
-	f.Observe(func(c *win32.Call) error {
-		if changes(c) {
-			f.t.Errorf("unexpected change: %v", c)
-		}
-		return c.Do()
-	})
-	do()
-	f.Observe(nil)
 }
 
 func (f *fixture) list(disk, partition uint32) []string {
@@ -174,84 +178,10 @@ func (f *fixture) link(path, target string) {
 	}
 }
 
-// attach attaches a disk and makes it online and writable, as a driver has to.
-func (f *fixture) attach(d nodespec.Disk) {
-	f.t.Helper()
-	n, err := f.Windows.Attach(d)
-	if err == nil {
-		err = f.Windows.AwaitDisk(n)
-	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	h, err := f.Windows.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, n), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer f.Windows.CloseHandle(h)
-	in := win32.SetDiskAttributes{Persist: true, Mask: win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY}.Encode()
-	if _, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := f.Windows.AwaitDisk(n); err != nil { // until its volumes are there
-		f.t.Fatal(err)
-	}
-}
-
-// write writes text to the disk at an offset, without the service, the host or the volume.
-func (f *fixture) write(disk uint32, at int64, text string) {
-	f.t.Helper()
-	h, err := f.Windows.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, disk), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer f.Windows.CloseHandle(h)
-	sector := at / 4096 * 4096
-	b := make([]byte, 8192)
-	if _, err := f.Windows.ReadAt(h, b, sector); err != nil {
-		f.t.Fatal(err)
-	}
-	copy(b[at-sector:], text)
-	if _, err := f.Windows.WriteAt(h, b, sector); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
-func (f *fixture) layout(disk uint32) win32.Layout {
-	f.t.Helper()
-	h, err := f.Windows.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, disk), 0, 3, win32.OPEN_EXISTING, 0)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer f.Windows.CloseHandle(h)
-	out := make([]byte, 32<<10)
-	got, err := f.Windows.DeviceIoControl(h, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, out)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	l, err := win32.DecodeLayout(out[:got])
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return l
-}
-
 // length returns the size of the last partition of a disk.
 func (f *fixture) length(disk uint32) int64 {
 	ps := f.layout(disk).Partitions
 	return int64(ps[len(ps)-1].Length)
-}
-
-func wantKind(t *testing.T, err, kind error, texts ...string) {
-	t.Helper()
-	if err == nil || hosterr.KindOf(err) != kind {
-		t.Fatalf("error %v of kind %v, want kind %v", err, hosterr.KindOf(err), kind)
-	}
-	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("error %q does not contain %q", err, text)
-		}
-	}
 }
 
 func yes() *bool { b := true; return &b }
@@ -260,155 +190,6 @@ const (
 	noSuchVolume = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
 	kubelet      = `C:\var\lib\kubelet`
 )
-
-// every calls each method that takes a volume ID.
-func (f *fixture) every(id string) map[string]error {
-	ctx := f.t.Context()
-	_, formatted := f.formatted(id)
-	_, flush := f.volume.WriteVolumeCache(ctx, &volume.WriteVolumeCacheRequest{VolumeID: id})
-	_, stats := f.volume.GetVolumeStats(ctx, &volume.GetVolumeStatsRequest{VolumeID: id})
-	_, number := f.volume.GetDiskNumberFromVolumeID(ctx, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id})
-	return map[string]error{
-		"formatted": formatted, "format": f.format(id), "flush": flush, "stats": stats, "disk number": number,
-		"resize": f.resize(id, 0), "mount": f.mount(id, kubelet),
-	}
-}
-
-func TestPublishedTextsForEmptyFields(t *testing.T) {
-	f := newFixture(t, nodespec.Config{})
-	for what, err := range f.every("") {
-		want := "volume id empty"
-		if what == "mount" {
-			want = "MountVolumeRequest.VolumeID is empty"
-		}
-		if !errors.Is(err, hosterr.ErrInvalid) || err.Error() != want {
-			t.Errorf("%s: %v, want %s", what, err, want)
-		}
-	}
-	_, mounted := f.mountedAt("")
-	_, closest := f.closest("")
-	for _, c := range []struct {
-		err  error
-		want string
-	}{
-		{f.mount(noSuchVolume, ""), "MountVolumeRequest.TargetPath is empty"},
-		{f.unmount("", kubelet), "volume id empty"},
-		{f.unmount(noSuchVolume, ""), "target path empty"},
-		{mounted, "target path is empty"},
-		{closest, "target path is empty"},
-		{f.resize(noSuchVolume, -5), "invalid negative size -5 for volume (" + noSuchVolume + ")"},
-	} {
-		if !errors.Is(c.err, hosterr.ErrInvalid) || c.err.Error() != c.want {
-			t.Errorf("%v, want %s", c.err, c.want)
-		}
-	}
-}
-
-func TestNilRequests(t *testing.T) {
-	f := newFixture(t, nodespec.Config{})
-	ctx, v := t.Context(), f.volume
-	var errs []error
-	add := func(_ any, err error) { errs = append(errs, err) }
-	add(v.FormatVolume(ctx, nil))
-	add(v.GetClosestVolumeIDFromTargetPath(ctx, nil))
-	add(v.GetDiskNumberFromVolumeID(ctx, nil))
-	add(v.GetVolumeIDFromTargetPath(ctx, nil))
-	add(v.GetVolumeStats(ctx, nil))
-	add(v.IsVolumeFormatted(ctx, nil))
-	add(v.ListVolumesOnDisk(ctx, nil))
-	add(v.MountVolume(ctx, nil))
-	add(v.ResizeVolume(ctx, nil))
-	add(v.UnmountVolume(ctx, nil))
-	add(v.WriteVolumeCache(ctx, nil))
-	add(volume.New(nil))
-	for _, err := range errs {
-		wantKind(t, err, hosterr.ErrInvalid)
-	}
-}
-
-func TestListVolumesOnDisk(t *testing.T) {
-	f := newFixture(t, nodespec.Config{},
-		nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: gib, FileSystem: "NTFS"}, {Size: 2 * gib}, {Size: 3 * gib}}},
-		nodespec.Disk{Size: gib},
-	)
-	all := f.list(1, 0)
-	if len(all) != 3 {
-		t.Fatalf("volumes %q, want 3", all)
-	}
-	parts := f.layout(1).Partitions
-	for i, p := range parts[len(parts)-3:] {
-		if got := f.list(1, p.Number); len(got) != 1 || got[0] != all[i] {
-			t.Errorf("partition %d has the volumes %q, want %q: those of the disk in the order of the partitions", p.Number, got, all[i])
-		}
-	}
-	for _, c := range []struct {
-		name            string
-		disk, partition uint32
-	}{{"blank disk", 2, 0}, {"partition of a blank disk", 2, 1}, {"no such disk", 9, 0}, {"partition of no disk", 9, 1}, {"no such partition", 1, 77}, {"reserved partition", 1, 1}} {
-		if got := f.list(c.disk, c.partition); got == nil || len(got) != 0 {
-			t.Errorf("%s: volumes %#v, want an empty list", c.name, got)
-		}
-	}
-	for i, id := range all {
-		out, err := f.volume.GetDiskNumberFromVolumeID(t.Context(), &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id})
-		if err != nil || out.DiskNumber != 1 {
-			t.Errorf("disk of volume %d: %v, %v, want 1", i, out, err)
-		}
-	}
-}
-
-// A driver formats a volume that is not formatted. So a volume counts as not formatted
-// only if Windows reports that it has no file system.
-func TestIsVolumeFormatted(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, ""), data(gib, "NTFS"))
-	for disk, want := range map[uint32]bool{1: false, 2: true} {
-		if got, err := f.formatted(f.id(disk)); got != want || err != nil {
-			t.Errorf("disk %d: %t, %v, want %t", disk, got, err, want)
-		}
-	}
-	id := f.id(1)
-	for _, e := range []win32.Errno{win32.ERROR_FILE_CORRUPT, win32.ERROR_DISK_CORRUPT, win32.ERROR_NOT_READY, win32.ERROR_IO_DEVICE,
-		win32.ERROR_ACCESS_DENIED, win32.ERROR_INVALID_FUNCTION, 0x80310000 /* locked by BitLocker */} {
-		f.Observe(func(c *win32.Call) error {
-			if c.Name == "VolumeInformation" {
-				return e
-			}
-			return c.Do()
-		})
-		if got, err := f.formatted(id); got || !errors.Is(err, e) {
-			t.Errorf("%s: %t, %v, want the error", e.Name(), got, err)
-		}
-		f.Observe(func(c *win32.Call) error {
-			if c.Name == "VolumeInformation" {
-				return e
-			}
-			if c.Name == "Format" {
-				t.Errorf("%s: formatted", e.Name())
-			}
-			return c.Do()
-		})
-		if err := f.format(id); !errors.Is(err, e) {
-			t.Errorf("format with %s: %v, want the error", e.Name(), err)
-		}
-	}
-	f.Observe(nil)
-}
-
-func TestIsVolumeFormattedForeignContent(t *testing.T) {
-	for _, c := range []struct {
-		at          int64
-		magic, says string
-	}{{0, "XFSB", "XFS"}, {0x400, "\x10" + strings.Repeat("\x00", 0x37) + "\x53\xef", "ext2"}, {0, "LUKS\xba\xbe", "LUKS"}, {0x10040, "_BHRfS_M", "btrfs"}, {536, "LVM2 001", "LVM2"}, {4086, "SWAPSPACE2", "swap"}, {0x400, "H+\x00\x04", "HFS+"}, {mib + 0x400, "\x10" + strings.Repeat("\x00", 0x37) + "\x53\xef", "ext2"}} {
-		f := newFixture(t, nodespec.Config{}, data(gib, ""))
-		ps := f.layout(1).Partitions
-		f.write(1, int64(ps[len(ps)-1].Offset)+c.at, c.magic)
-		f.unchanged(func() {
-			_, err := f.formatted(f.id(1))
-			wantKind(t, err, hosterr.ErrFailedPrecondition, c.says)
-			wantKind(t, f.format(f.id(1)), hosterr.ErrFailedPrecondition, c.says)
-		})
-	}
-}
 
 // Where Windows has BitLocker, it says that such a volume is locked. Where it has not, the
 // volume has no file system, or the FAT in front of BitLocker To Go.
@@ -479,31 +260,8 @@ func TestFormatVolumeWithUnknownContent(t *testing.T) {
 	}
 }
 
-func TestFormatVolume(t *testing.T) {
-	for _, size := range []uint64{32 * mib, gib, 3 << 40} {
-		f := newFixture(t, nodespec.Config{}, data(size, ""))
-		id := f.id(1)
-		if total, used := f.stats(id); total != 0 || used != 0 {
-			t.Errorf("stats before: %d, %d, want 0, 0", total, used)
-		}
-		if err := f.format(id); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := f.formatted(id); !got || err != nil {
-			t.Errorf("formatted: %t, %v", got, err)
-		}
-		if total, used := f.stats(id); total <= 0 || used <= 0 || used >= total || total > int64(size) {
-			t.Errorf("stats of %d bytes: %d, %d", size, total, used)
-		}
-		f.unchanged(func() {
-			if err := f.format(id); err != nil {
-				t.Errorf("repeated while the volume is empty: %v", err)
-			}
-		})
-	}
-}
-
-func TestFormatVolumeKeepsContent(t *testing.T) {
+// The directories that Windows makes on every volume are no content.
+func TestFormatVolumeIgnoresDirectoriesOfWindows(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	id := f.id(1)
 	f.mkdir(kubelet + `\m`)
@@ -512,20 +270,7 @@ func TestFormatVolumeKeepsContent(t *testing.T) {
 	}
 	f.mkdir(kubelet + `\m\System Volume Information`)
 	if err := f.format(id); err != nil {
-		t.Errorf("format of a volume with directories of Windows only: %v, want success", err)
-	}
-	f.mkdir(kubelet + `\m\precious`)
-	f.unchanged(func() { wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "NTFS", "precious") })
-
-	f.Observe(func(c *win32.Call) error {
-		if changes(c) {
-			t.Errorf("change: %v", c)
-		}
-		return c.Do()
-	})
-	defer f.Observe(nil)
-	for _, system := range f.list(0, 0) {
-		wantKind(t, f.format(system), hosterr.ErrFailedPrecondition)
+		t.Error(err)
 	}
 }
 
@@ -554,7 +299,12 @@ func TestFormatVolumeExisting(t *testing.T) {
 	}
 	other := node.New(otherFS{f.Node.API, "ReFS"})
 	other.FormatExisting = true
+	if err := f.Windows.Grow(1, 2*gib); err != nil {
+		t.Fatal(err)
+	}
+	// An emulated node has no ReFS, but Windows may report it.
 	wantKind(t, volumeapi.On(other).FormatVolume(id), hosterr.ErrFailedPrecondition, "ReFS")
+	wantKind(t, volumeapi.On(other).ResizeVolume(id, 0), hosterr.ErrFailedPrecondition, "ReFS")
 	for _, system := range f.list(0, 0) {
 		wantKind(t, f.format(system), hosterr.ErrFailedPrecondition)
 	}
@@ -657,19 +407,6 @@ func TestFormatVolumeRefusesDisksOfWindows(t *testing.T) {
 	f.Observe(nil)
 }
 
-func TestFormatVolumeRefusesOtherFileSystem(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
-	// An emulated node has no ReFS, but Windows may report it.
-	host := volumeapi.On(node.New(otherFS{f.Node.API, "ReFS"}))
-	if err := f.Windows.Grow(1, 2*gib); err != nil {
-		t.Fatal(err)
-	}
-	f.unchanged(func() {
-		wantKind(t, host.FormatVolume(f.id(1)), hosterr.ErrFailedPrecondition, "ReFS")
-		wantKind(t, host.ResizeVolume(f.id(1), 0), hosterr.ErrFailedPrecondition, "ReFS")
-	})
-}
-
 type otherFS struct {
 	win32.API
 	name string
@@ -677,63 +414,6 @@ type otherFS struct {
 
 func (o otherFS) VolumeInformation(string) (win32.VolumeInfo, error) {
 	return win32.VolumeInfo{FileSystem: o.name}, nil
-}
-
-func TestSpannedVolume(t *testing.T) {
-	f := newFixture(t, nodespec.Config{SpannedVolumes: []nodespec.SpannedVolume{{Extents: []nodespec.Extent{
-		{Disk: 1, Offset: 100 * mib, Length: 300 * mib}, {Disk: 2, Offset: 200 * mib, Length: 100 * mib}, {Disk: 1, Offset: 500 * mib, Length: 100 * mib}}}}},
-		nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Type: "ldmData"}}},
-		nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Type: "ldmData"}}})
-	id := f.id(1)
-	if other := f.id(2); other != id {
-		t.Errorf("disk 2 has %q, want %q", other, id)
-	}
-	out, err := f.volume.GetDiskNumberFromVolumeID(t.Context(), &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id})
-	if err != nil || out.DiskNumber != 1 {
-		t.Errorf("disk number %v, %v, want 1, where it begins", out, err)
-	}
-	f.unchanged(func() {
-		wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "dynamic")
-		wantKind(t, f.resize(id, 0), hosterr.ErrFailedPrecondition, "dynamic")
-	})
-}
-
-func TestFormatVolumeRetryJoinsFormat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, nodespec.Config{}, data(gib, ""))
-		id := f.id(1)
-		formats := 0
-		f.Observe(func(c *win32.Call) error {
-			if c.Name == "Format" {
-				formats++
-				time.Sleep(10 * time.Minute)
-			}
-			return c.Do()
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		begin := time.Now()
-		if _, err := f.volume.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: id}); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Second {
-			t.Errorf("after %s: %v, want DeadlineExceeded after 1s", time.Since(begin), err)
-		}
-		// While it is formatted, its disk cannot be taken offline.
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := f.disk.SetDiskState(short, &disk.SetDiskStateRequest{DiskNumber: 1}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("offline during a format: %v, want DeadlineExceeded", err)
-		}
-		short, cancel = context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := f.volume.IsVolumeFormatted(short, &volume.IsVolumeFormattedRequest{VolumeID: strings.ToUpper(id)}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("is it formatted, during a format: %v, want DeadlineExceeded", err)
-		}
-		if err := f.format(id); err != nil {
-			t.Errorf("retry: %v", err)
-		}
-		if formats != 1 || time.Since(begin) != 10*time.Minute {
-			t.Errorf("%d formats, the retry returned after %s, want 1 and 10m", formats, time.Since(begin))
-		}
-	})
 }
 
 func TestFormatVolumeRetriesVolumeInUse(t *testing.T) {
@@ -789,57 +469,11 @@ func TestMountOnAReplacedDirectory(t *testing.T) {
 	}
 }
 
-// A second request for a mount that is still being made waits for it, and succeeds.
-func TestMountTwiceAtTheSameTime(t *testing.T) {
+func TestTextsOfMountVolume(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
-	id, target := f.id(1), kubelet+`\plugins\m`
-	f.mkdir(target)
-	var mounts, waiting atomic.Int32
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "SetMountPoint" {
-			mounts.Add(1)
-			for waiting.Load() < 2 {
-				time.Sleep(time.Millisecond)
-			}
-		}
-		return c.Do()
-	})
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
-			waiting.Add(1)
-			if err := f.mount(id, target); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if got := mounts.Load(); got != 1 {
-		t.Errorf("SetVolumeMountPoint was called %d times, want once", got)
-	}
-}
-
-func TestMountAndUnmount(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"), data(gib, "NTFS"))
-	one, two := f.id(1), f.id(2)
-	target := kubelet + `\plugins\m`
-	f.mkdir(target, kubelet+`\full\x`)
-
-	if err := f.mount(one, target); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := f.mountedAt(target); !strings.EqualFold(got, one) || err != nil {
-		t.Errorf("mounted: %q, %v, want %q", got, err, one)
-	}
+	f.mkdir(kubelet)
 	f.unchanged(func() {
-		for _, same := range []string{one, strings.ToUpper(one)} {
-			if err := f.mount(same, target+`\`); err != nil {
-				t.Errorf("mounting again: %v", err)
-			}
-		}
-		wantKind(t, f.mount(two, target), hosterr.ErrFailedPrecondition, one)
-		wantKind(t, f.unmount(two, target), hosterr.ErrFailedPrecondition, one)
-		missing := f.mount(one, kubelet+`\missing`)
+		missing := f.mount(f.id(1), kubelet+`\missing`)
 		wantKind(t, missing, hosterr.ErrNotFound, "the target directory does not exist", "The system cannot find the file specified.")
 		if hint := hosterr.HintOf(missing); !strings.Contains(hint, "the driver makes it") {
 			t.Errorf("hint %q, want who makes the directory", hint)
@@ -847,28 +481,11 @@ func TestMountAndUnmount(t *testing.T) {
 		if f, _ := runtime.CallersFrames([]uintptr{hosterr.SourceOf(missing)}).Next(); filepath.Base(f.File) != "mount.go" {
 			t.Errorf("the place of %v is %s:%d, want mount.go", missing, f.File, f.Line)
 		}
-		wantKind(t, f.mount(one, `relative\path`), hosterr.ErrInvalid)
-		wantKind(t, f.mount(one, "C:\\a\x00b"), hosterr.ErrInvalid)
-	})
-	wantKind(t, f.mount(one, kubelet+`\full`), hosterr.ErrFailedPrecondition, "The directory is not empty.")
-
-	if err := f.unmount(one, target); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.mountedAt(target); err == nil || !strings.HasSuffix(err.Error(), "not a mounted folder") {
-		t.Errorf("after unmounting: %v, want not a mounted folder", err)
-	}
-	f.unchanged(func() {
-		if err := f.unmount(one, target); err != nil {
-			t.Errorf("unmounting again: %v", err)
-		}
-		if err := f.unmount(one, kubelet+`\missing\dir`); err != nil {
-			t.Errorf("unmounting a path that does not exist: %v", err)
+		// The field as the published library spells it; package wire makes it that of the API.
+		if err := f.mount("", kubelet); err == nil || err.Error() != "MountVolumeRequest.VolumeID is empty" {
+			t.Errorf("without a volume: %v", err)
 		}
 	})
-	if err := f.mount(two, target); err != nil {
-		t.Errorf("mounting another volume then: %v", err)
-	}
 }
 
 // If one of these volumes were mounted below a container's directory, the container could read it.
@@ -948,24 +565,6 @@ func TestUnmountWhileADeviceIsMissing(t *testing.T) {
 	}
 }
 
-func TestMountRefusesLinks(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
-	id := f.id(1)
-	f.mkdir(kubelet+`\dir`, kubelet+`\m`)
-	f.link(kubelet+`\link`, kubelet+`\dir`)
-	f.unchanged(func() {
-		wantKind(t, f.mount(id, kubelet+`\link`), hosterr.ErrFailedPrecondition, "link")
-		wantKind(t, f.unmount(id, kubelet+`\link`), hosterr.ErrFailedPrecondition, "link")
-	})
-	if err := f.mount(id, kubelet+`\m`); err != nil {
-		t.Fatal(err)
-	}
-	f.link(kubelet+`\to-mount`, kubelet+`\m`)
-	f.unchanged(func() {
-		wantKind(t, f.unmount(id, kubelet+`\to-mount`), hosterr.ErrFailedPrecondition, "link")
-	})
-}
-
 func TestPathsOutsideWorkingDirectories(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
 	f.Node.WorkingDirs = []string{kubelet} // read by the first request, so others make what is outside
@@ -988,72 +587,6 @@ func TestPathsOutsideWorkingDirectories(t *testing.T) {
 	})
 	if err := f.mount(id, kubelet+`\m`); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestVolumeOfPath(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"), data(gib, "NTFS"))
-	one, two := f.id(1), f.id(2)
-	f.mkdir(kubelet + `\m`)
-	if err := f.mount(one, kubelet+`\m`); err != nil {
-		t.Fatal(err)
-	}
-	f.mkdir(kubelet + `\m\a\b`)
-	if err := f.mount(two, kubelet+`\m\a\b`); err != nil {
-		t.Fatal(err)
-	}
-	f.mkdir(kubelet + `\m\a\b\deep`)
-	f.link(kubelet+`\to-mount`, kubelet+`\m`)
-	f.link(kubelet+`\to-link`, kubelet+`\to-mount`)
-	f.link(kubelet+`\loop`, kubelet+`\loop`)
-	root, err := f.Windows.VolumeNameForMountPoint(`C:\`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const plain, missing = "not a mounted folder", "The system cannot find the "
-	for _, c := range []struct{ path, mounted, closest, mountedErr, closestErr string }{
-		{path: kubelet + `\m`, mounted: one, closest: one},
-		{path: kubelet + `\m\`, mounted: one, closest: one},
-		{path: strings.ToUpper(kubelet + `\m`), mounted: one, closest: one},
-		{path: kubelet + `\m\a`, mountedErr: plain, closest: one},
-		{path: kubelet + `\m\a\b`, mounted: two, closest: two},
-		{path: kubelet + `\m\a\b\deep`, mountedErr: plain, closest: two},
-		{path: kubelet + `\to-mount`, mounted: one, closest: one},
-		{path: kubelet + `\to-link`, mounted: one, closest: one},
-		{path: kubelet + `\to-link\a\b\deep`, mountedErr: plain, closest: two},
-		{path: kubelet, mountedErr: plain, closest: root},
-		{path: `C:\`, mountedErr: plain, closest: root},
-		{path: `c:\`, mountedErr: plain, closest: root},
-		{path: kubelet + `\missing`, mountedErr: missing, closestErr: missing},
-		{path: kubelet + `\loop`, mountedErr: "links", closestErr: "links"},
-		{path: `relative`, mountedErr: "relative", closestErr: "relative"},
-		{path: `X:\`, mountedErr: "", closestErr: "find"},
-	} {
-		if got, err := f.mountedAt(c.path); !strings.EqualFold(got, c.mounted) || (err == nil) != (c.mounted != "") || err != nil && !strings.Contains(err.Error(), c.mountedErr) {
-			t.Errorf("volume mounted at %s: %q, %v, want %q or %q", c.path, got, err, c.mounted, c.mountedErr)
-		}
-		if got, err := f.closest(c.path); !strings.EqualFold(got, c.closest) || (err == nil) != (c.closest != "") || err != nil && !strings.Contains(err.Error(), c.closestErr) {
-			t.Errorf("volume closest to %s: %q, %v, want %q or %q", c.path, got, err, c.closest, c.closestErr)
-		}
-	}
-}
-
-func TestWriteVolumeCache(t *testing.T) {
-	for _, value := range []string{behavior.WriteProtectedRefused, behavior.WriteProtectedOpens} {
-		f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{WriteProtected: value})}, data(gib, "NTFS"),
-			nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}, ReadOnly: yes()})
-		for disk := uint32(1); disk <= 2; disk++ {
-			flushed := false
-			f.Observe(func(c *win32.Call) error {
-				flushed = flushed || c.Name == "FlushFileBuffers"
-				return c.Do()
-			})
-			// A volume that cannot be opened for writing has nothing to flush.
-			want := disk == 1 || value == behavior.WriteProtectedOpens
-			if _, err := f.volume.WriteVolumeCache(t.Context(), &volume.WriteVolumeCacheRequest{VolumeID: f.id(disk)}); err != nil || flushed != want {
-				t.Errorf("%s, disk %d: %v, flushed %t, want %t", value, disk, err, flushed, want)
-			}
-		}
 	}
 }
 
@@ -1318,28 +851,6 @@ func TestOfflineVolumeIsBroughtOnline(t *testing.T) {
 	}
 }
 
-// A volume has the new size of its partition only after IOCTL_VOLUME_UPDATE_PROPERTIES.
-func TestResizeVolumeUpdatesVolumeAfterGrowth(t *testing.T) {
-	for _, fs := range []string{"NTFS", ""} {
-		f := newFixture(t, nodespec.Config{}, data(gib, fs))
-		id := f.id(1)
-		if err := f.Windows.Grow(1, 3*gib); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.resize(id, 0); err != nil {
-			t.Errorf("file system %q: %v", fs, err)
-			continue
-		}
-		info, err := f.Windows.Show()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v := info.Volumes[len(info.Volumes)-1]; int64(v.Size) != f.length(1) {
-			t.Errorf("file system %q: the volume has %d bytes, its partition %d", fs, v.Size, f.length(1))
-		}
-	}
-}
-
 func TestResizeVolume(t *testing.T) {
 	const before, most = 1007 * mib, 3055 * mib // of a disk of 1 GiB, grown to 3 GiB
 	cases := []struct {
@@ -1558,140 +1069,6 @@ func TestReusedDiskNumber(t *testing.T) {
 	}
 }
 
-// Each Win32 call fails in turn. The error has its code, no handle stays open, and
-// the same request completes the work after the failure.
-func TestRetryAfterEachFailure(t *testing.T) {
-	target := kubelet + `\m`
-	steps := map[string]struct {
-		fs   string
-		do   func(f *fixture, id string) error
-		done func(f *fixture, id string) bool
-		// optional calls may fail without an error
-		optional []string
-	}{
-		"format": {"", (*fixture).format, func(f *fixture, id string) bool {
-			ok, err := f.formatted(id)
-			return ok && err == nil
-		}, nil},
-		"format for users": {"", func(f *fixture, id string) error {
-			f.Node.UsersModify = true
-			return f.format(id)
-		}, func(f *fixture, id string) bool {
-			ok, err := f.formatted(id)
-			return ok && err == nil && bytes.Contains(f.rootSecurity(id), []byte{0xbf, 0x01, 0x13, 0})
-		}, nil},
-		"mount": {"NTFS", func(f *fixture, id string) error { return f.mount(id, target) }, func(f *fixture, id string) bool {
-			got, err := f.mountedAt(target)
-			return err == nil && strings.EqualFold(got, id)
-		}, nil},
-		"unmount": {"NTFS", func(f *fixture, id string) error { return f.unmount(id, target) }, func(f *fixture, id string) bool {
-			_, err := f.mountedAt(target)
-			return err != nil
-		}, []string{"FlushFileBuffers", "CreateFile"}},
-		"resize": {"NTFS", func(f *fixture, id string) error { return f.resize(id, 2*gib) }, func(f *fixture, id string) bool {
-			total, _ := f.stats(id)
-			return f.length(1) == 2*gib && total >= 2*gib-mib
-		}, nil},
-	}
-	for name, step := range steps {
-		for _, gptEnd := range []string{behavior.GPTEndMoves, behavior.GPTEndStays} {
-			if gptEnd == behavior.GPTEndStays && name != "resize" {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s, the end of the GPT %s", name, gptEnd), func(t *testing.T) {
-				for k := 1; ; k++ {
-					f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{GPTEnd: gptEnd})}, data(gib, step.fs))
-					f.mkdir(target)
-					id := f.id(1)
-					if name == "unmount" {
-						if err := f.mount(id, target); err != nil {
-							t.Fatal(err)
-						}
-					}
-					if err := f.Windows.Grow(1, 4*gib); err != nil {
-						t.Fatal(err)
-					}
-					calls, failed, last := 0, "", ""
-					marks, markless := false, false // a partition that cannot be marked is formatted without
-					f.Observe(func(c *win32.Call) error {
-						if c.Name == "CloseHandle" {
-							marks = false
-							return c.Do()
-						}
-						again := c.Name == "ReadAt" && last == c.Name // the reads of a look count as one
-						if last = c.Name; again {
-							return c.Do()
-						}
-						if calls++; calls == k {
-							failed, markless = c.String(), marks
-							return win32.ERROR_CRC
-						}
-						marks = marks || strings.HasPrefix(name, "format") && c.Code == win32.IOCTL_DISK_GET_DISK_ATTRIBUTES
-						return c.Do()
-					})
-					err := step.do(f, id)
-					f.Observe(nil)
-					if failed == "" {
-						if err != nil || k < 5 {
-							t.Fatalf("after %d calls: %v", calls, err)
-						}
-						return
-					}
-					// This error means that the volume is online.
-					online := strings.Contains(failed, fmt.Sprintf("%#x", win32.IOCTL_VOLUME_IS_OFFLINE))
-					if err == nil && !online && !markless && !slices.ContainsFunc(step.optional, func(o string) bool { return strings.HasPrefix(failed, o) }) {
-						t.Errorf("%s (call %d) failed, but the request succeeded", failed, k)
-					}
-					if open := f.Windows.OpenHandles(); len(open) > 0 {
-						t.Fatalf("%s failed: handles left open: %q", failed, open)
-					}
-					if err := step.do(f, id); err != nil {
-						t.Errorf("%s failed, and so did the retry: %v", failed, err)
-					}
-					if !step.done(f, id) {
-						t.Errorf("%s failed, and the retry did not complete the work", failed)
-					}
-				}
-			})
-		}
-	}
-}
-
-func TestConcurrentCallers(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, ""))
-	id, target := f.id(1), kubelet+`\m`
-	f.mkdir(target)
-	var formats, mounts atomic.Int32
-	f.Observe(func(c *win32.Call) error {
-		switch c.Name {
-		case "Format":
-			formats.Add(1)
-		case "SetMountPoint":
-			mounts.Add(1)
-		}
-		return c.Do()
-	})
-	var wg sync.WaitGroup
-	for i := range 16 {
-		wg.Go(func() {
-			id := id
-			if i%2 == 0 {
-				id = strings.ToUpper(id)
-			}
-			if err := f.format(id); err != nil {
-				t.Error(err)
-			}
-			if err := f.mount(id, target); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if formats.Load() != 1 || mounts.Load() != 1 {
-		t.Errorf("%d formats and %d mounts, want each once", formats.Load(), mounts.Load())
-	}
-}
-
 // A driver may use its own HostAPI.
 type foreign struct{ volumeapi.HostAPI }
 
@@ -1719,44 +1096,6 @@ func TestOtherHostAPI(t *testing.T) {
 func TestVolumeRegexp(t *testing.T) {
 	if got := volumeapi.VolumeRegexp.FindString(`\\?\Volume{abc-1}\dir`); got != "Volume{abc-1}" {
 		t.Errorf("found %q", got)
-	}
-}
-
-func TestResizeVolumeFinishesHalfDoneGrowth(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
-	id := f.id(1)
-	if err := f.Windows.Grow(1, 3*gib); err != nil {
-		t.Fatal(err)
-	}
-	small, _ := f.stats(id)
-	f.Observe(func(c *win32.Call) error {
-		if c.Code == win32.FSCTL_EXTEND_VOLUME {
-			return win32.ERROR_GEN_FAILURE
-		}
-		return c.Do()
-	})
-	if err := f.resize(id, 2*gib); !errors.Is(err, win32.ERROR_GEN_FAILURE) {
-		t.Fatal(err)
-	}
-	if total, _ := f.stats(id); total != small || f.length(1) != 2*gib {
-		t.Fatalf("file system %d, partition %d bytes: not half done", total, f.length(1))
-	}
-	f.unchanged(func() {
-		if err := f.resize(id, small); err != nil {
-			t.Errorf("a size that the file system has: %v, want success with nothing done", err)
-		}
-	})
-	f.Observe(func(c *win32.Call) error {
-		if c.Code == win32.IOCTL_DISK_GROW_PARTITION {
-			t.Error("the partition was grown again")
-		}
-		return c.Do()
-	})
-	if err := f.resize(id, 2*gib); err != nil {
-		t.Fatal(err)
-	}
-	if total, _ := f.stats(id); total < 2*gib-mib || f.length(1) != 2*gib {
-		t.Errorf("file system %d, partition %d bytes, want 2 GiB", total, f.length(1))
 	}
 }
 

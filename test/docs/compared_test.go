@@ -129,7 +129,7 @@ func readTests(t *testing.T) map[string]*testDir {
 		if e.IsDir() && path != root && (strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata" || e.Name() == "bin") {
 			return filepath.SkipDir
 		}
-		if !strings.HasSuffix(path, "_test.go") {
+		if !strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(path, "_cases.go") { // of the contract
 			return nil
 		}
 		rel, err := filepath.Rel(root, filepath.Dir(path))

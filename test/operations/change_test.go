@@ -36,6 +36,10 @@ type event struct {
 	special map[string][]error
 	// check checks the node afterwards.
 	check func(t *testing.T, m *machine)
+	// fails is the error of the call, which Windows does not carry out. Afterwards the node has the
+	// state that it has without the failure, which done keeps for each operation.
+	fails win32.Errno
+	done  map[string]string
 }
 
 var (
@@ -95,6 +99,7 @@ func sameRead(before, c win32.Call) bool {
 type moment struct {
 	skip   int // calls before the change
 	change func(before win32.Call)
+	fails  win32.Errno // of the call after the change, 0 if it is made
 
 	mu    sync.Mutex
 	armed bool
@@ -114,6 +119,9 @@ func (m *moment) hook(c *win32.Call) error {
 	m.mu.Unlock()
 	if now {
 		m.change(*c)
+		if m.fails != 0 {
+			return m.fails
+		}
 	}
 	return c.Do()
 }
@@ -146,7 +154,7 @@ func (e event) before(t *testing.T, o operation, skip int) (calls []win32.Call) 
 				t.Fatal(err)
 			}
 		}
-		now := &moment{skip: skip}
+		now := &moment{skip: skip, fails: e.fails}
 		me, other := start(lifeRequest, now.hook), start(lifeRetry, pass)
 		if o.setup != nil {
 			must(o.setup(me))
@@ -164,6 +172,9 @@ func (e event) before(t *testing.T, o operation, skip int) (calls []win32.Call) 
 		if !happened {
 			if must(err); skip == math.MaxInt {
 				calls = now.calls
+			}
+			if e.done != nil && calls != nil {
+				e.done[o.name] = described(t, m)
 			}
 			return
 		}
@@ -190,10 +201,18 @@ func (e event) before(t *testing.T, o operation, skip int) (calls []win32.Call) 
 			must(e.undo(me))
 			kinds = leftBehind[o.name]
 		}
+		if e.fails != 0 && o.once {
+			kinds = append(kinds, missing) // it was done
+		}
 		if err := o.do(me); !among(err, kinds) {
 			t.Errorf("%s, %s: %s again = %v, want success or one of %q", e.name, call, o.name, err, kinds)
 		}
 		synctest.Wait() // for calls that go on after their request has returned
+		if got := ""; e.done != nil {
+			if got = described(t, m); got != e.done[o.name] {
+				t.Errorf("%s, %s: after %s again the node differs:\n%s", e.name, call, o.name, difference(got, e.done[o.name]))
+			}
+		}
 	})
 	return calls
 }
@@ -281,6 +300,8 @@ func events() []event {
 	moved := []error{missing, occupied}
 	diskOps, pathOps, treeOps, shareOps, targetOps, serviceOps := of(disks), of(paths), of(trees), of(shares), of(targets), of(programs)
 	return []event{
+		{name: "the call fails", ops: operations(), kinds: []error{win32.ERROR_CRC, missing, refused, later, denied}, fails: win32.ERROR_CRC, done: map[string]string{},
+			happen: on(func(*machine) error { return nil }), undo: func(*caller) error { return nil }},
 		{name: "disk is removed", ops: diskOps, kinds: []error{missing}, special: half(missing), undo: back, happen: on(detach)},
 		{name: "another disk gets the number", kinds: []error{missing, later, refused}, check: untouched,
 			ops:    of(disks, "PartitionDisk", "FormatVolume", "ResizeVolume", "MountVolume", "UnmountVolume", "GetVolumeStats", "IsVolumeFormatted", "WriteVolumeCache"),

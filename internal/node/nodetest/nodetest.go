@@ -4,7 +4,10 @@ package nodetest
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -115,4 +119,97 @@ func (n *Node) Observe(hook func(*win32.Call) error) {
 		return
 	}
 	n.hook.Store(&hook)
+}
+
+// Unchanged fails the test if do changes a disk, a volume or a mount point.
+func (n *Node) Unchanged(t testing.TB, do func()) {
+	t.Helper()
+	n.Observe(func(c *win32.Call) error {
+		if Changes(c) {
+			t.Errorf("unexpected change: %v", c)
+		}
+		return c.Do()
+	})
+	do()
+	n.Observe(nil)
+}
+
+// Changes reports whether a call changes a disk, a volume or a mount point.
+func Changes(c *win32.Call) bool {
+	return slices.Contains([]string{"WriteAt", "Format", "SetMountPoint", "DeleteMountPoint", "SetInformation"}, c.Name) ||
+		c.Name == "DeviceIoControl" && slices.Contains([]uint32{win32.IOCTL_DISK_CREATE_DISK, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX,
+			win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.IOCTL_DISK_GROW_PARTITION, win32.FSCTL_EXTEND_VOLUME, win32.FSCTL_SET_REPARSE_POINT}, c.Code)
+}
+
+// Raw runs a function on an open disk, without the services and the hosts.
+func (n *Node) Raw(t testing.TB, disk uint32, do func(h win32.Handle)) {
+	t.Helper()
+	h, err := n.Windows.CreateFile(fmt.Sprintf(`\\.\PhysicalDrive%d`, disk), win32.GENERIC_READ|win32.GENERIC_WRITE, 3, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Windows.CloseHandle(h)
+	do(h)
+}
+
+// Control makes a control code of a disk, without the services and the hosts.
+func (n *Node) Control(t testing.TB, disk, code uint32, in, out []byte) (got int) {
+	t.Helper()
+	n.Raw(t, disk, func(h win32.Handle) {
+		var err error
+		if got, err = n.Windows.DeviceIoControl(h, code, in, out); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return got
+}
+
+// Layout returns the partition table of a disk.
+func (n *Node) Layout(t testing.TB, disk uint32) win32.Layout {
+	t.Helper()
+	out := make([]byte, 32<<10)
+	l, err := win32.DecodeLayout(out[:n.Control(t, disk, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, out)])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// BringOnline makes a disk online and writable, as a driver has to. The service would also bring
+// its volumes online.
+func (n *Node) BringOnline(t testing.TB, disk uint32) {
+	t.Helper()
+	in := win32.SetDiskAttributes{Persist: true, Mask: win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY}.Encode()
+	n.Control(t, disk, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil)
+}
+
+// Write writes text to a disk, and makes Windows read its table again.
+func (n *Node) Write(t testing.TB, disk uint32, at int64, text string) {
+	t.Helper()
+	n.Raw(t, disk, func(h win32.Handle) {
+		sector := at / 4096 * 4096
+		b := make([]byte, (at-sector+int64(len(text))+4095)/4096*4096)
+		if _, err := n.Windows.ReadAt(h, b, sector); err != nil {
+			t.Fatal(err)
+		}
+		copy(b[at-sector:], text)
+		if _, err := n.Windows.WriteAt(h, b, sector); err != nil {
+			t.Fatal(err)
+		}
+	})
+	n.Control(t, disk, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, nil)
+}
+
+// WantKind stops the test unless err has that kind, and fails it unless its message contains the
+// texts.
+func WantKind(t testing.TB, err, kind error, texts ...string) {
+	t.Helper()
+	if err == nil || hosterr.KindOf(err) != kind {
+		t.Fatalf("error %v of kind %v, want kind %v", err, hosterr.KindOf(err), kind)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("error %q does not contain %q", err, text)
+		}
+	}
 }
