@@ -665,6 +665,22 @@ func TestLook(t *testing.T) {
 			t.Errorf("Look(%q) = %d, %q, %v; want %d, %q", path, got, at, err, want, volume)
 		}
 	}
+	// A volume whose letter is not known may have that of a drive of which nothing else is known.
+	w.hook = func(c *win32.Call) error {
+		if c.Name == "VolumePathNames" && c.Path == bare {
+			return win32.ERROR_IO_DEVICE
+		}
+		return c.Do()
+	}
+	for _, path := range []string{`\todir`, `\todrive`} {
+		if got, _, err := winfs.Look(t.Context(), w.Node, pods+path); got != winfs.Linked || err != nil {
+			t.Errorf("Look(%q) beside an unreadable volume = %d, %v", path, got, err)
+		}
+	}
+	_, _, err = winfs.Look(t.Context(), w.Node, pods+`\nodrive`)
+	if !win32.IsCode(err, win32.ERROR_IO_DEVICE) || !strings.Contains(err.Error(), "look for the letter of volume") {
+		t.Errorf("Look of a drive that may be of an unreadable volume: %v", err)
+	}
 }
 
 // An error of a place that is not allowed does not reveal what is there: a link leads to a

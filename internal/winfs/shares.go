@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
 // The list of mapped shares is read again when it is older than sharesAge. If Windows takes
@@ -107,8 +108,9 @@ func (o *op) isMappedDrive(drive string) (bool, error) {
 }
 
 // isVolumeDrive reports whether a drive letter is that of a volume. The mount manager knows it
-// without opening the drive, which may be on a server.
-func (o *op) isVolumeDrive(drive string) (bool, error) {
+// without opening the drive, which may be on a server. The error is that of a volume whose letter is
+// not known.
+func (o *op) isVolumeDrive(drive string) (is bool, unknown error) {
 	names, err := o.n.API.VolumeNames()
 	if err != nil {
 		return false, err
@@ -116,7 +118,7 @@ func (o *op) isVolumeDrive(drive string) (bool, error) {
 	for _, name := range names {
 		paths, err := o.n.API.VolumePathNames(name)
 		if err != nil && !isMissing(err) {
-			return false, err
+			unknown = hosterr.Wrap("look for the letter of volume", hosterr.Quote(name), err)
 		}
 		for _, path := range paths {
 			if winpath.SameName(path, drive+`\`) {
@@ -124,7 +126,7 @@ func (o *op) isVolumeDrive(drive string) (bool, error) {
 			}
 		}
 	}
-	return false, nil
+	return false, unknown
 }
 
 // listShares asks Windows for the mapped shares. Callers at the same time share one call.

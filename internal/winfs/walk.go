@@ -101,14 +101,14 @@ func (o *op) openRootNow(p winpath.Path, access, share uint32) (win32.Handle, er
 		return 0, err
 	}
 	if o.closed && len(p.Volume) == len("C:") {
-		local, err := o.isVolumeDrive(p.Volume)
-		mapped := false
-		if err == nil && !local {
-			if mapped, err = o.isMappedDrive(p.Volume); err == nil {
+		if local, unknown := o.isVolumeDrive(p.Volume); !local {
+			mapped, err := o.isMappedDrive(p.Volume)
+			if err == nil && !mapped {
+				err = unknown // the drive may be that of a volume
+			}
+			if err == nil {
 				err = &closedError{o.denied(p, "which is on a drive of no volume of this node"), mapped}
 			}
-		}
-		if err != nil {
 			return 0, err
 		}
 	}

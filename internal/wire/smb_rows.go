@@ -93,9 +93,11 @@ func v1beta1_RemoveSmbGlobalMapping(ctx context.Context, to target[smb.Service],
 // v2alpha1_UpdateSmbGlobalMapping serves v2alpha1.
 func v2alpha1_UpdateSmbGlobalMapping(ctx context.Context, to target[smb.Service], in *v2alpha1.UpdateSmbGlobalMappingRequest) (*v2alpha1.UpdateSmbGlobalMappingResponse, error) {
 	out, err := ask(ctx, to, smb.Service.UpdateSMBGlobalMapping, &smb.UpdateSMBGlobalMappingRequest{
-		RemotePath: in.RemotePath,
-		Username:   in.Username,
-		Password:   in.Password,
+		RemotePath:       in.RemotePath,
+		Username:         in.Username,
+		Password:         in.Password,
+		RequirePrivacy:   in.RequirePrivacy,
+		RequireIntegrity: in.RequireIntegrity,
 	})
 	if err != nil {
 		return nil, err

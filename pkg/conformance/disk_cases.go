@@ -426,7 +426,7 @@ func identityCases() []testCase {
 				{"UTF-8 name is skipped", []Identifier{{CodeSet: "utf8", Type: 8, Text: "eui.0011223344556677"}, {CodeSet: "binary", Type: 2, Hex: "0011223344556677"}}, "0011223344556677"},
 				{"only a UTF-8 name", []Identifier{{CodeSet: "utf8", Type: 8, Text: "naa.6000"}}, ""},
 				{"identifiers of port and target are skipped", []Identifier{{CodeSet: "binary", Association: "port", Hex: "01"}, {CodeSet: "ascii", Association: "target", Text: "T"}, {CodeSet: "ascii", Text: "D"}}, "D"},
-				{"identifiers of groups, which disks share, are skipped", []Identifier{{CodeSet: "binary", Type: 5, Hex: "00000001"}, {CodeSet: "binary", Type: 6, Hex: "00000001"}, {CodeSet: "binary", Type: 4, Hex: "00000001"}, {CodeSet: "binary", Type: 3, Hex: "61"}}, "61"},
+				{"first identifier is that of a group", []Identifier{{CodeSet: "binary", Type: 6, Hex: "00000001"}, {CodeSet: "binary", Type: 3, Hex: "61"}}, "00000001"},
 				{"first identifier of any type of a disk", []Identifier{{CodeSet: "ascii", Type: 1, Text: "vendor"}, {CodeSet: "binary", Type: 3, Hex: "60"}}, "vendor"},
 				{"trailing blanks are kept", []Identifier{{CodeSet: "ascii", Text: "id  "}}, "id  "},
 			} {

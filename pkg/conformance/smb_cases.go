@@ -323,7 +323,7 @@ func smbCases() []testCase {
 			above := v1[:strings.LastIndexByte(v1, '\\')]
 			e.wantShare(data, smb.MAPPING_STATUS_OK, 2, nil)
 			e.wantShare(data+`\inside`, smb.MAPPING_STATUS_OK, 2, nil, above, v3, above+`\none`)
-			e.wantShare("//"+nas+"/DATA", smb.MAPPING_STATUS_OK, 2, []string{v1}, v1, v3)
+			e.wantShare("//"+nas+"/DATA", smb.MAPPING_STATUS_OK, 2, []string{v1, v1}, v1, v3, v1)
 			e.wantShare(logs, smb.MAPPING_STATUS_OK, 1, []string{v3}, v1, v2, v3)
 			e.down(true)
 			e.wantShare(data, smb.MAPPING_STATUS_DISCONNECTED, 2, []string{v2}, v2)
@@ -349,8 +349,12 @@ func smbCases() []testCase {
 			e.want("a wrong password", err, hosterr.ErrFailedPrecondition, "another password")
 			_, err = e.updateShare(data, "bob", bobsOne)
 			e.want("another user", err, hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
-			if err != nil && strings.Contains(err.Error(), v) {
-				e.Errorf("the error has the path of a link: %v", err)
+			other := e.mapShare(logs, e.stage("v2"), "bob", bobsOne)
+			e.want("a link for another user", other, hosterr.ErrFailedPrecondition, "in use by 1 link;")
+			for _, err := range []error{err, other} {
+				if err != nil && strings.Contains(err.Error(), v) {
+					e.Errorf("the error has the path of a link: %v", err)
+				}
 			}
 			e.password("ann", annsTwo)
 			for range 2 {
@@ -390,6 +394,13 @@ func smbCases() []testCase {
 				e.Errorf("GetSMBGlobalMapping: %+v, %v, want privacy", got, err)
 			}
 			e.ok(e.protectShare(data, v2, "ann", annsOne, false, true)) // encryption is more
+			for _, in := range []smb.UpdateSMBGlobalMappingRequest{{RequirePrivacy: true}, {RequireIntegrity: true}} {
+				in.RemotePath, in.Username, in.Password = data, "ann", annsOne
+				out, err := e.n.SMB.UpdateSMBGlobalMapping(e.ctx, &in)
+				if err = checkResponse(e, "UpdateSMBGlobalMapping", out, err); err != nil || !out.InEffect {
+					e.Errorf("UpdateSMBGlobalMapping of what the mapping requires: %+v, %v, want it in effect", out, err)
+				}
+			}
 			e.ok(e.protectShare(logs, "", "ann", annsOne, false, true))
 			e.wantRead(v1, v2)
 			e.wantMappings("data ann", "logs ann")

@@ -181,9 +181,11 @@ func (d Disk) azureLUN() string {
 
 // identifiers returns all identifiers of the disk.
 func (d Disk) identifiers() []string {
-	all := []string{d.IDs.SerialNumber, strings.TrimRight(d.IDs.Page83, "\x00")}
-	if i := d.Info; i != nil {
+	all := []string{d.IDs.SerialNumber}
+	if i := d.Info; i != nil { // it has the identifier of page 83h, unless that is of a group
 		all = append(append(all, i.EUI64, i.NGUID, i.WWN), i.Page83...)
+	} else {
+		all = append(all, strings.TrimRight(d.IDs.Page83, "\x00"))
 	}
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(id string) bool { return strings.TrimSpace(id) == "" })

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
 func options() mounter.Options { return mounter.Options{} }
@@ -207,6 +209,7 @@ func TestDiskIsComparedByTheCall(t *testing.T) {
 	for _, disk := range []simnode.Disk{
 		{Size: gib, Serial: "mine"},
 		{Size: gib, Serial: "mine", Identifiers: []nodespec.Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  mine"}}},
+		{Size: gib, Serial: "mine", Identifiers: []nodespec.Identifier{{CodeSet: "binary", Type: 6, Hex: "00000001"}, {CodeSet: "binary", Type: 3, Hex: "61"}}}, // a group's is first
 	} {
 		for _, call := range []string{"SetDiskState", "PartitionDisk"} {
 			x := newWorld(t, allPipes)
@@ -803,5 +806,152 @@ func TestAnyInterface(t *testing.T) {
 	n.Disk = disks{n.Disk}
 	if _, err := x.mounter(n, options()).FindDisk(x.soon(), mounter.EBS("vol-02190fee5da4d75e3")); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of a disk without identifiers, only what is known about the disk at its place counts: another one
+// may have its number by then.
+func TestDiskWithoutIdentifiersIsKnownByItsPlace(t *testing.T) {
+	x := newWorld(t, allPipes)
+	attach := func(d simnode.Disk) uint32 {
+		t.Helper()
+		info, err := x.node.AttachDisk(d)
+		if err == nil {
+			err = x.node.AwaitDisk(info.Number)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Number
+	}
+	first := attach(simnode.Disk{Size: gib, Bus: "sas", Address: &simnode.Address{Port: 5, Lun: 3}})
+	id := mounter.Identity{LUN: number(3), Adapter: number(5)}
+	if d, err := x.m.FindDisk(x.soon(), id); err != nil || d.Number != first || d.IDs != (disk.DiskIDs{}) {
+		t.Fatalf("FindDisk = %+v, %v, want disk %d without identifiers", d, err, first)
+	}
+	replaced := false
+	x.before = func(_ int, method string) error {
+		if path.Base(method) != "ListDisks" || replaced {
+			return nil
+		}
+		replaced = true
+		if err := x.node.DetachDisk(first); err != nil {
+			return err
+		}
+		attach(simnode.Disk{Number: &first, Size: gib, Bus: "sas", Address: &simnode.Address{Port: 6, Lun: 4}})
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	d, err := x.mounter(x.conn, mounter.Options{Clock: &fakeClock{each: func(int) { cancel() }}}).FindDisk(ctx, id)
+	refused(t, fmt.Sprintf("the disk %v with what is known about another", d), err, hosterr.ErrUnavailable, "none of")
+}
+
+// published is a node's SMB service with the published methods only.
+type published struct{ smb.Interface }
+
+// updates is one that keeps the last update.
+type updates struct {
+	smb.Service
+	last smb.UpdateSMBGlobalMappingRequest
+}
+
+func (u *updates) UpdateSMBGlobalMapping(ctx context.Context, in *smb.UpdateSMBGlobalMappingRequest) (*smb.UpdateSMBGlobalMappingResponse, error) {
+	u.last = *in
+	return u.Service.UpdateSMBGlobalMapping(ctx, in)
+}
+
+// What a share requires is neither dropped by a service that does not know it, nor by an update.
+func TestProtectionOfAShare(t *testing.T) {
+	x := newWorld(t, inProcess)
+	n := x.open()
+	all := n.SMB.(smb.Service)
+	for _, share := range []mounter.Share{{Remote: `\\files\data`, Privacy: true}, {Remote: `\\files\data`, Integrity: true}} {
+		n.SMB = published{all}
+		refused(t, "a service with the published methods", x.mounter(n, options()).StageShare(x.soon(), share, staging), hosterr.ErrUnimplemented, "published methods")
+		if left := x.left(); len(left) > 0 {
+			t.Errorf("left on the node: %q", left)
+		}
+		u := &updates{Service: all}
+		n.SMB = u
+		if _, err := x.mounter(n, options()).UpdateShare(x.soon(), share); !errors.Is(err, hosterr.ErrNotFound) || u.last.RequirePrivacy != share.Privacy || u.last.RequireIntegrity != share.Integrity {
+			t.Errorf("%+v: the update requires %+v, %v", share, u.last, err)
+		}
+	}
+}
+
+// Where the proxy does not compare a link that exists, the driver does, if it can read it. An error
+// because the context ended is no sign of a server that is down.
+func TestLinkToAnotherShare(t *testing.T) {
+	x := newWorld(t, existing)
+	share := mounter.Share{Remote: `\\files\data\vol`, User: "ann", Password: "ann-1"}
+	for range 2 {
+		if err := x.m.StageShare(x.soon(), share, staging); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := share
+	other.Remote = `\\files\data`
+	refused(t, "another directory", x.m.StageShare(x.soon(), other, staging), hosterr.ErrAlreadyExists, `there is a link to "\\\\files`)
+	for target, wrong := range map[string]bool{`\\?\\\FILES\data\vol\`: false, `C:\data\vol`: true, "": false} {
+		m := x.mounter(x.conn, mounter.Options{Local: mounter.Local{Dirs: x.dirs, Readlink: func(string) (string, error) { return target, nil }}})
+		if err := m.StageShare(x.soon(), share, staging); errors.Is(err, hosterr.ErrAlreadyExists) != wrong || !wrong && err != nil {
+			t.Errorf("a link to %q: %v", target, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	x.before = func(_ int, method string) error {
+		if path.Base(method) == "IsSymlink" {
+			cancel()
+			return ctx.Err()
+		}
+		return nil
+	}
+	if s, err := x.m.State(ctx, staging); err == nil {
+		t.Errorf("state %s after the context ended", s)
+	}
+}
+
+// While a server is down, a path has one measurement, however often it is asked for. A panic of it is
+// an error.
+func TestMeasurements(t *testing.T) {
+	x := newWorld(t, existing)
+	var calls atomic.Int32
+	down := make(chan struct{})
+	answer := func() (int64, int64, error) { <-down; return 100, 40, nil }
+	m := x.mounter(x.conn, mounter.Options{Local: mounter.Local{Dirs: x.dirs, Readlink: x.readlink, FreeSpace: func(string) (int64, int64, error) {
+		calls.Add(1)
+		return answer()
+	}}})
+	if err := m.StageShare(x.soon(), mounter.Share{Remote: `\\files\data\vol`, User: "ann", Password: "ann-1"}, staging); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		looks := 0
+		x.after = func(_ int, method string) error {
+			if path.Base(method) == "IsSymlink" {
+				if looks++; looks == 2 { // the measurement follows
+					cancel()
+				}
+			}
+			return nil
+		}
+		_, _, _, err := m.Stats(ctx, staging)
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "measure the share") {
+			t.Errorf("a server that is down: %v", err)
+		}
+	}
+	x.after = nil
+	close(down)
+	total, used, free, err := m.Stats(x.soon(), strings.ToUpper(staging))
+	if err != nil || total != 100 || used != 60 || free != 40 {
+		t.Errorf("Stats = %d, %d, %d, %v", total, used, free, err)
+	}
+	if n := calls.Load(); n > 2 { // the last one may have come after the end of the first
+		t.Errorf("%d measurements at a time", n)
+	}
+	answer = func() (int64, int64, error) { panic("no such share") }
+	if _, _, _, err := m.Stats(x.soon(), staging); err == nil || !strings.Contains(err.Error(), "panicked: no such share") {
+		t.Errorf("a panic: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
@@ -134,6 +135,8 @@ type Mounter struct {
 	node    Node
 	options Options
 	shares  keymutex.Set // by server and share
+	// measuring has the *space of each path that is being measured.
+	measuring sync.Map
 }
 
 // New returns a Mounter for a node.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -68,7 +69,7 @@ func (m *Mounter) state(ctx context.Context, path string) (State, error) {
 	case errors.Is(err, hosterr.ErrNotFound):
 		return Absent, nil // removed since
 	case err != nil:
-		if target, unread := m.options.Local.Readlink(path); unread == nil {
+		if target, unread := m.options.Local.Readlink(path); unread == nil && ctx.Err() == nil {
 			if _, none := smb.ParseRemotePath(target); none == nil {
 				return Linked, nil // its server does not respond
 			}
@@ -235,20 +236,34 @@ func (m *Mounter) stats(ctx context.Context, path string) (total, used int64, er
 	return m.freeSpace(ctx, path)
 }
 
-// freeSpace is Local.FreeSpace, which waits for a server that is down, until ctx ends.
+// space is the result of Local.FreeSpace, once done is closed.
+type space struct {
+	done             chan struct{}
+	total, available int64
+	err              error
+}
+
+// freeSpace is Local.FreeSpace, which waits for a server that is down, until ctx ends. Callers that
+// ask about one path share a call of it.
 func (m *Mounter) freeSpace(ctx context.Context, path string) (total, used int64, err error) {
-	type space struct {
-		total, available int64
-		err              error
+	s := &space{done: make(chan struct{})}
+	key := strings.ToLower(path)
+	if running, joined := m.measuring.LoadOrStore(key, s); joined {
+		s = running.(*space)
+	} else {
+		go func() {
+			defer func() {
+				if p := recover(); p != nil {
+					s.err = fmt.Errorf("Options.Local.FreeSpace panicked: %v", p)
+				}
+				m.measuring.Delete(key)
+				close(s.done)
+			}()
+			s.total, s.available, s.err = m.options.Local.FreeSpace(path)
+		}()
 	}
-	measured := make(chan space, 1)
-	go func() {
-		var s space
-		s.total, s.available, s.err = m.options.Local.FreeSpace(path)
-		measured <- s
-	}()
 	select {
-	case s := <-measured:
+	case <-s.done:
 		return s.total, s.total - s.available, s.err
 	case <-ctx.Done():
 		return 0, 0, hosterr.Wrap("measure the share", "", ctx.Err())

@@ -27,7 +27,8 @@ type Share struct {
 // StageShare maps a share and makes a link from path to it. An empty directory at path is
 // replaced.
 //
-// Without [Abilities.ChecksLinks] a link that exists is taken as it is, and logged.
+// Without [Abilities.ChecksLinks] a link that exists, and that the driver itself cannot read, is taken
+// as it is, and logged.
 func (m *Mounter) StageShare(ctx context.Context, s Share, path string) error {
 	return hosterr.Wrap("stage share", hosterr.Quote(s.Remote)+" at "+hosterr.Quote(path), m.stageShare(ctx, s, path))
 }
@@ -38,6 +39,11 @@ func (m *Mounter) stageShare(ctx context.Context, s Share, path string) error {
 		return err
 	}
 	defer unlock()
+	if s.Privacy || s.Integrity { // which an Interface may not know
+		if _, err := m.shareService(); err != nil {
+			return err
+		}
+	}
 	relying, can, err := m.guaranteed(ctx)
 	if err != nil {
 		return err
@@ -62,22 +68,38 @@ func (m *Mounter) stageShare(ctx context.Context, s Share, path string) error {
 			return err
 		}
 	case state == Linked && !can.ChecksLinks:
+		if target, err := m.options.Local.Readlink(path); err == nil && target != "" && !leadsTo(target, s.Remote) {
+			return hosterr.Text(hosterr.ErrAlreadyExists, "there is a link to %q", target)
+		}
 		m.options.Log.Warn("Taking a link as it is, which the proxy cannot compare", "link", path, "want", s.Remote)
 		return nil
 	}
 	return newMapping(path)
 }
 
-// UpdateShare gives the mapping of a share new credentials, such as a key that was rotated. It fails
-// with hosterr.ErrNotFound if the share is not mapped and no link leads to it. inEffect is false while a mapping that works
-// for a link keeps its session with the old ones: call UpdateShare again, with each
-// NodePublishVolume, so that the share works again when that session has ended. It needs
-// [Abilities.ManagesShares].
+// leadsTo reports whether a link with a target leads to a share or directory. The existing proxy makes
+// targets that begin with \\?\\\.
+func leadsTo(target, remote string) bool {
+	for _, prefix := range []string{`\\?\`, `\??\`} {
+		if rest, ok := strings.CutPrefix(target, prefix+`\\`); ok {
+			target = `\\` + rest
+		}
+	}
+	is, err := smb.ParseRemotePath(target)
+	want, wrong := smb.ParseRemotePath(remote)
+	return err == nil && wrong == nil && winpath.Fold(is.String()) == winpath.Fold(want.String())
+}
+
+// UpdateShare gives the mapping of a share new credentials, such as a key that was rotated. If it has
+// to be made again, it requires what s asks for. It fails with hosterr.ErrNotFound if the share is
+// not mapped and no link leads to it. inEffect is false while a mapping that works for a link keeps
+// its session with the old ones: call UpdateShare again, with each NodePublishVolume, so that the
+// share works again when that session has ended. It needs [Abilities.ManagesShares].
 func (m *Mounter) UpdateShare(ctx context.Context, s Share) (inEffect bool, err error) {
 	service, err := m.shareService()
 	if err == nil {
 		var out *smb.UpdateSMBGlobalMappingResponse
-		out, err = service.UpdateSMBGlobalMapping(ctx, &smb.UpdateSMBGlobalMappingRequest{RemotePath: s.Remote, Username: s.User, Password: string(s.Password)})
+		out, err = service.UpdateSMBGlobalMapping(ctx, &smb.UpdateSMBGlobalMappingRequest{RemotePath: s.Remote, Username: s.User, Password: string(s.Password), RequirePrivacy: s.Privacy, RequireIntegrity: s.Integrity})
 		inEffect = err == nil && out.InEffect
 	}
 	return inEffect, hosterr.Wrap("update share", hosterr.Quote(s.Remote), err)

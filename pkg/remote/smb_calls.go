@@ -181,9 +181,11 @@ func v1beta1_RemoveSMBGlobalMapping(ctx context.Context, c *connection, in *smb.
 func v2alpha1_UpdateSMBGlobalMapping(ctx context.Context, c *connection, in *smb.UpdateSMBGlobalMappingRequest) (*smb.UpdateSMBGlobalMappingResponse, error) {
 	out := new(v2alpha1.UpdateSmbGlobalMappingResponse)
 	if err := c.call(ctx, "UpdateSmbGlobalMapping", &v2alpha1.UpdateSmbGlobalMappingRequest{
-		RemotePath: in.RemotePath,
-		Username:   in.Username,
-		Password:   in.Password,
+		RemotePath:       in.RemotePath,
+		Username:         in.Username,
+		Password:         in.Password,
+		RequirePrivacy:   in.RequirePrivacy,
+		RequireIntegrity: in.RequireIntegrity,
 	}, out); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package smb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -53,30 +54,62 @@ func (c *call) eachLink(share winpath.Share, except string, forget bool, visit f
 	return nil
 }
 
-// count fills in how many links use the mapping, and which of paths are among them.
-func (c *call) count(paths []string, out *GetSMBGlobalMappingResponse) error {
-	own := map[string]string{}
-	for _, path := range paths {
-		own[linkKey(path)] = path
+// links says how many links use the mapping of a share, for a message.
+func (c *call) links(share winpath.Share) string {
+	n := 0
+	_ = c.eachLink(share, c.local, true, func(string, error) bool { n++; return true }) // it ends with the call
+	switch n {
+	case 0:
+		return "links that may exist"
+	case 1:
+		return "1 link"
 	}
-	out.LinksIncomplete = c.s.partly()
-	return c.eachLink(c.share, "", false, func(path string, unread error) bool {
-		out.Links++
-		if unread != nil {
-			c.s.base.Node.Log.Warn("Failed to read a link to an SMB share; it is counted", "link", path, "err", unread)
-			out.LinksIncomplete = true
-		} else if asked, ok := own[linkKey(path)]; ok {
-			out.LocalPaths = append(out.LocalPaths, asked)
+	return fmt.Sprintf("%d links", n)
+}
+
+// count fills in how many links use the mapping, and which of paths are among them. Those of paths
+// that were not known count from now on. That there are none is only said after a search that began
+// after the call.
+func (c *call) count(began time.Time, paths []string, out *GetSMBGlobalMappingResponse) error {
+	unread := func(path string, err error) {
+		c.s.base.Node.Log.Warn("Failed to read what may be a link to an SMB share", "path", path, "err", err)
+		out.LinksIncomplete = true
+	}
+	for _, path := range paths {
+		link, ok, err := c.host.LinkAt(path)
+		switch {
+		case c.ctx.Err() != nil:
+			return c.ctx.Err()
+		case err != nil:
+			unread(path, err)
+		case ok && link.Share() == c.share:
+			out.LocalPaths = append(out.LocalPaths, path)
+			c.s.addLink(c.share, path)
 		}
-		return true
-	})
+	}
+	recorded := func() error {
+		return c.eachLink(c.share, "", false, func(path string, err error) bool {
+			if out.Links++; err != nil {
+				unread(path, err)
+			}
+			return true
+		})
+	}
+	err := recorded()
+	if err == nil && out.Links == 0 {
+		if err = c.s.find(c.ctx, c.host, began); err == nil {
+			err = recorded()
+		}
+	}
+	out.LinksIncomplete = out.LinksIncomplete || c.s.partly()
+	return err
 }
 
 // Survey searches for links of earlier processes. The daemon calls it when it starts. Otherwise
 // the first request does the same. The first list of mappings after it logs how many are not
 // used by a link.
 func (s *SMB) Survey(ctx context.Context) error {
-	return service.Do(ctx, s.base, nil, func(smbapi.HostAPI) error { return s.find(ctx, s.on(ctx, winpath.Share{})) })
+	return service.Do(ctx, s.base, nil, func(smbapi.HostAPI) error { return s.find(ctx, s.on(ctx, winpath.Share{}), time.Time{}) })
 }
 
 // CountMappings returns how many mappings of the node have each status, also those of other
@@ -104,10 +137,10 @@ const searching = "\x00search for links"
 // searchInterval is how long an incomplete search is not repeated.
 const searchInterval = 10 * time.Minute
 
-// find searches, once for each node, for links that earlier processes made. An incomplete
-// search is repeated by a later request.
-func (s *SMB) find(ctx context.Context, h host) error {
-	if s.wasSearched(s.base.Node.Clock.Now()) {
+// find searches for links that this process did not make, unless a search began since a time: the
+// zero time is one search for each node. An incomplete search is repeated by a later request.
+func (s *SMB) find(ctx context.Context, h host, since time.Time) error {
+	if s.wasSearched(since, s.base.Node.Clock.Now()) {
 		return nil
 	}
 	unlock, err := s.base.Node.Locks.Shares.Lock(ctx, searching)
@@ -115,7 +148,8 @@ func (s *SMB) find(ctx context.Context, h host) error {
 		return hosterr.Wrap("wait for the search for links to shares", "", err)
 	}
 	defer unlock()
-	if s.wasSearched(s.base.Node.Clock.Now()) {
+	began := s.base.Node.Clock.Now()
+	if s.wasSearched(since, began) {
 		return nil
 	}
 	links, err := h.Links()
@@ -128,7 +162,7 @@ func (s *SMB) find(ctx context.Context, h host) error {
 	for _, l := range links {
 		s.addLink(l.Share(), l.Path)
 	}
-	s.setSearched(s.base.Node.Clock.Now(), incomplete, len(links))
+	s.setSearched(began, incomplete, len(links))
 	return nil
 }
 

@@ -54,21 +54,23 @@ const (
 	ask                   // ask the server whether it accepts the credentials
 	adopt                 // keep the mapping, and know its credentials from now on
 	replace               // make the mapping again with the credentials of the request
-	deny                  // fail: the mapping is another user's
+	deny                  // fail: links use the mapping, and it is another user's or requires too little
 	fail                  // fail: the server does not accept the credentials, or the share cannot be used
 )
 
-// next is the state machine. It is called again with the answer of the server after ask.
-func next(s state, o owner, u use, a smbapi.Answer) action {
+// next is the state machine. enough says that the mapping requires what the call needs. It is
+// called again with the answer of the server after ask.
+func next(s state, o owner, u use, enough bool, a smbapi.Answer) action {
+	alive := s == works || s == doubtful || s == silent // links work, or may work again
 	switch {
 	case s == absent:
 		return add
 	case s == missing:
 		return fail
-	case s == works && o == own:
-		return keep
-	case (s == works || s == doubtful || s == silent) && o == foreign && u == others:
+	case alive && (o == foreign && u == others || !enough && u != unused):
 		return deny
+	case s == works && o == own && enough:
+		return keep
 	case a == smbapi.Unasked:
 		return ask
 	case a == smbapi.Accepted && s == works && o == maybe && u != unused:
@@ -96,6 +98,7 @@ type view struct {
 	state  state
 	owner  owner
 	use    use
+	enough bool // it requires what the call needs
 	status smbapi.Status
 	user   string // whose mapping it is, for messages
 	by     string // another link that uses it, or ""
@@ -110,37 +113,36 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	do := next(v.state, v.owner, v.use, smbapi.Unasked)
+	do := next(v.state, v.owner, v.use, v.enough, smbapi.Unasked)
 	if do == ask {
 		if err := c.ask(); err != nil {
 			return false, err
 		}
-		do = next(v.state, v.owner, v.use, c.answer)
+		do = next(v.state, v.owner, v.use, v.enough, c.answer)
 	}
 	switch do {
 	case add:
-		if c.update {
-			// A link without a mapping is left if an earlier process ended between its removal and
-			// the new one.
-			switch by, err := c.usedBy(c.share, ""); {
-			case err != nil:
-				return false, err
-			case by == "":
-				return false, hosterr.WithHint("update mapping of share", hosterr.Quote(c.share.String()), hosterr.Text(hosterr.ErrNotFound, "it is not mapped"), "map it with NewSmbGlobalMapping")
-			}
+		// A link without a mapping is left if another program removed the mapping, or an earlier
+		// process ended before it made it again.
+		by, err := c.usedBy(c.share, "")
+		switch {
+		case err != nil:
+			return false, err
+		case by != "":
+			c.needs = c.needs.And(c.owed(true))
+		case c.update:
+			return false, hosterr.WithHint("update mapping of share", hosterr.Quote(c.share.String()), hosterr.Text(hosterr.ErrNotFound, "it is not mapped"), "map it with NewSmbGlobalMapping")
 		}
 		return true, c.add()
-	case keep, adopt:
-		if err := c.protect(v); err != nil {
-			return false, err
-		}
-		if do == adopt {
-			c.adopt(v)
-		}
+	case adopt:
+		c.adopt(v)
 	case replace:
 		return false, c.replace(v)
 	case deny:
-		return false, c.conflict(c.share, v.user, v.by, "")
+		if v.enough || v.owner == foreign {
+			return false, c.conflict(c.share, v.user, v.by, "")
+		}
+		return false, c.unprotected()
 	case fail:
 		return false, c.failure(v)
 	}
@@ -154,58 +156,51 @@ func (c *call) requires() (has smbapi.Protection, known bool) {
 			return m.Requires, true
 		}
 	}
-	_, has, known = c.s.madeWith(c.share)
-	return has, known
+	if _, made := c.s.madeWith(c.share); made {
+		return c.s.required(c.share)
+	}
+	return has, false
 }
 
-// protect makes sure that a mapping that works requires what the call needs. Windows has no call
-// that changes it, so a mapping without it is made again, unless a link uses it.
-func (c *call) protect(v view) error {
+// inEffect reports whether this process made the mapping of a share with the credentials of the call.
+func (c *call) inEffect(share winpath.Share) bool {
+	with, ok := c.s.madeWith(share)
+	return ok && with.account == c.as.account && with.mark == c.as.mark
+}
+
+// owed returns what the mapping must require when it is made again, for those that use it: what it
+// required when this process knew it last, which is remembered in case that making it fails. If
+// that is unknown, an update of a mapping that links use requires encryption, because a pod may have
+// been promised it.
+func (c *call) owed(used bool) smbapi.Protection {
 	has, known := c.requires()
-	if c.needs == (smbapi.Protection{}) || known && has.Covers(c.needs) {
-		return nil
+	if !known {
+		has, known = c.s.required(c.share)
 	}
-	fail := func(err error, hint string) error {
-		return hosterr.WithHint("map share", hosterr.Quote(c.share.String()), err, hint)
+	if known {
+		c.s.change(c.share, func(r *record) { r.requires = &has })
 	}
-	by, err := c.usedBy(c.share, "")
-	if err != nil {
-		return err
+	if !known && used && c.update {
+		c.s.base.Node.Log.Warn("Requiring encryption of an SMB mapping that links use, because it is unknown what it required", "share", c.share)
+		has.Privacy = true
 	}
-	if by != "" {
-		what := "encryption"
-		if !c.needs.Privacy {
-			what = "signing"
-		}
-		is := "is mapped without required " + what
-		if !known {
-			is = "was mapped by an earlier process, and Windows does not say whether it requires " + what
-		}
-		return fail(hosterr.Text(hosterr.ErrFailedPrecondition, "it %s, and links use it, so it was not changed", is),
-			"try again when no volume on the node uses the share; csi-proxyctl smb list shows the links")
+	return has
+}
+
+// unprotected returns the error for a mapping that requires less than the call needs. Windows has no
+// call that changes that, and making the mapping again would close the files of the links.
+func (c *call) unprotected() error {
+	what := "encryption"
+	if !c.needs.Privacy {
+		what = "signing"
 	}
-	if err := c.ask(); err != nil {
-		return err
+	is := "is mapped without required " + what
+	if _, known := c.requires(); !known {
+		is = "was mapped by an earlier process, and Windows does not say whether it requires " + what
 	}
-	if c.answerErr != nil {
-		return c.failure(v)
-	}
-	err = c.replace(v)
-	if err == nil {
-		return nil
-	}
-	// Without the mapping, programs that use the share by its UNC path would lose it.
-	before := *c
-	before.ctx = context.WithoutCancel(c.ctx)
-	before.host, before.needs = c.s.on(before.ctx, c.share), has
-	m, again := before.mapping()
-	if again == nil && m == nil {
-		again = before.add()
-	}
-	if again != nil {
-		c.s.base.Node.Log.Warn("Failed to make an SMB mapping again as it was", "share", c.share, "err", again)
-	}
-	return err
+	return hosterr.WithHint("map share", hosterr.Quote(c.share.String()),
+		hosterr.Text(hosterr.ErrFailedPrecondition, "it %s, and links use it, so it was not changed", is),
+		"try again when no volume on the node uses the share; csi-proxyctl smb list shows the links")
 }
 
 // ask asks the server, once, whether it accepts the credentials of the call. It returns an
@@ -225,12 +220,15 @@ func (c *call) look(linked bool) (v view, err error) {
 	}
 	v.failed = c.access(c.share.String())
 	v.owner, v.user = c.owner(*m)
+	// An update says of a mapping of which it is unknown that it is not in effect.
+	has, known := c.requires()
+	v.enough = known && has.Covers(c.needs) || !known && (c.update || c.needs == smbapi.Protection{})
 	// The user may have no right to the root directory of the share.
 	fine := func() bool {
 		return v.owner == own && m.Status == smbapi.StatusOK && (v.failed == nil || smbapi.AccessDenied(v.failed))
 	}
-	if fine() {
-		return view{state: works}, c.ctx.Err()
+	if fine() && v.enough {
+		return view{state: works, enough: true}, c.ctx.Err()
 	}
 	if v.by, err = c.usedBy(c.share, c.local); err != nil {
 		return v, err
@@ -266,7 +264,7 @@ func (c *call) look(linked bool) (v view, err error) {
 	switch {
 	case smbapi.NoShare(v.failed):
 		v.state = missing
-	case fine(), v.failed == nil && (v.status == smbapi.StatusOK || v.status.Connects()):
+	case fine(), v.failed == nil && (v.status == smbapi.StatusOK || v.status.Connects() || c.update): // an update closes no files
 		v.state = works
 	case v.failed == nil:
 		v.state = doubtful
@@ -327,9 +325,8 @@ func (c *call) owner(m smbapi.Mapping) (owner, string) {
 		known = false // another program has made the mapping again
 	}
 	same, alike := have.account == c.as.account, have.mark == c.as.mark
-	with, _, _ := c.s.madeWith(m.Share)
 	switch {
-	case known && same && alike && c.update && with != c.as.mark: // accepted for it, and not in effect
+	case known && same && alike && c.update && !c.inEffect(m.Share):
 		return maybe, userText(have.user)
 	case known && same && alike:
 		return own, userText(have.user)
@@ -378,17 +375,16 @@ func (c *call) failure(v view) error {
 	return hosterr.WithHint(about, hosterr.Quote(c.share.String()), err, hint)
 }
 
-// conflict returns the error for a mapping in use that has other credentials. by is the link
-// that uses it, and why is the reason for which a password of the same user was not accepted.
+// conflict returns the error for a mapping that has other credentials. by is a link that uses it, or
+// "", and why is the reason for which a password of the same user was not accepted. The error does not
+// name the links, which are of other drivers.
 func (c *call) conflict(share winpath.Share, user, by, why string) error {
 	what := fmt.Sprintf("server %q: share %s is mapped for %s", c.share.Server(), share, user)
-	switch {
-	case by != "" && c.update:
-		what += ", and in use" // an update names no links of others
-	case by != "":
-		what += ", and in use by " + by
+	if by != "" {
+		what += ", and in use by " + c.links(share)
+		c.s.base.Node.Log.Info("Keeping SMB mapping for the links that use it", "share", share, "link", by)
 	}
-	hint := "a node can use an SMB server with one user only: use the same credentials, or remove the other mapping when nothing uses it"
+	hint := "a node can use an SMB server with one user only: use the same credentials, or remove the other mapping when nothing uses it; csi-proxyctl smb list shows the links"
 	switch {
 	case why == "":
 		what += fmt.Sprintf("; Windows allows one user at a time for each server, and this request is for %s", userText(c.as.user))
@@ -416,7 +412,6 @@ func (c *call) adopt(v view) {
 
 // add maps the share.
 func (c *call) add() error {
-	c.needs = c.needs.And(c.s.kept(c.share))
 	var requires smbapi.Protection
 	add := func() (err error) {
 		requires, err = c.host.MapShare(c.share.String(), c.as.user, c.password, c.needs)
@@ -485,7 +480,7 @@ func (c *call) unexplained(failed error, add func() error) error {
 // removeRivals removes the [call.rivals] of the call, if the server accepts its credentials. It
 // returns how many, or an error for a mapping that it must not remove.
 func (c *call) removeRivals() (removed int, err error) {
-	if c.listed, err = c.host.Mappings(); err != nil {
+	if c.listed, err = c.s.list(c.host); err != nil {
 		return 0, err
 	}
 	rivals, err := c.rivals(true, false)
@@ -542,9 +537,11 @@ func (c *call) rivals(refused, cautious bool) (rivals []winpath.Share, err error
 	return rivals, nil
 }
 
-// replace replaces the mapping, which keeps what it required. Links stay. Once begun it continues to its end even if the
-// caller leaves, because half of it would leave the share unmapped. It does not begin if
-// Windows would refuse the user because of another share of the server.
+// replace makes the mapping again. It keeps what it required, and if it cannot have more, it is
+// made without: programs use it, also by the UNC path of the share. Links stay. Once begun it
+// continues to its end even if the caller leaves, because half of it would leave the share
+// unmapped. It does not begin if Windows would refuse the user because of another share of the
+// server.
 func (c *call) replace(v view) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
@@ -560,12 +557,20 @@ func (c *call) replace(v view) error {
 	whole := *c
 	whole.ctx = context.WithoutCancel(c.ctx)
 	whole.host = c.s.on(whole.ctx, c.share)
-	has, _ := c.requires()
-	whole.needs = c.needs.And(has)
+	owed := c.owed(v.use != unused)
+	whole.needs = c.needs.And(owed)
 	if err := whole.remove(c.share); err != nil {
 		return err
 	}
-	return whole.add()
+	err := whole.add()
+	if err == nil || whole.needs == owed {
+		return err
+	}
+	whole.needs = owed
+	if again := whole.add(); again != nil {
+		c.s.base.Node.Log.Warn("Failed to make an SMB mapping again as it was", "share", c.share, "err", again)
+	}
+	return err
 }
 
 // removal is the prefix of the keys of locks under which a share's mapping is removed. The

@@ -25,7 +25,7 @@ type records struct {
 	servers map[string]credentials // of the mappings of a server: Windows allows one user at a time
 
 	searched   bool
-	at         time.Time // of the last search
+	at         time.Time // when the last search began
 	incomplete bool      // the search was: any share may have unknown links
 	unreported bool      // the result of the search is not in the log
 	found      int       // links that it found
@@ -65,10 +65,11 @@ func (a account) maybe(b account) bool {
 
 // record is what is known about one share.
 type record struct {
-	made bool // by this process, or used by a request to it
-	// with and requires are what this process made the mapping with; with is zero if it did not.
-	with     mark
-	requires smbapi.Protection
+	made bool        // by this process, or used by a request to it
+	with credentials // with which this process made the mapping; zero if it did not
+	// requires is what the mapping requires, or required for its links when it was removed. It is
+	// nil if that is unknown.
+	requires *smbapi.Protection
 	// links are the links to the share, by folded path. They were made or found by this
 	// process, and may no longer exist.
 	links map[string]string
@@ -82,17 +83,19 @@ func newRecords() *records {
 	return r
 }
 
-// wasSearched reports whether no search for links is needed now.
-func (r *records) wasSearched(now time.Time) bool {
+// wasSearched reports whether there was a search for links since a time, and none is needed now
+// because it was incomplete.
+func (r *records) wasSearched(since, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.searched && !(r.incomplete && now.Sub(r.at) >= searchInterval)
+	return r.searched && !r.at.Before(since) && !(r.incomplete && now.Sub(r.at) >= searchInterval)
 }
 
-func (r *records) setSearched(now time.Time, incomplete bool, links int) {
+func (r *records) setSearched(began time.Time, incomplete bool, links int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.searched, r.at, r.incomplete, r.unreported, r.found = true, now, incomplete, true, links
+	r.unreported = r.unreported || !r.searched || r.incomplete
+	r.searched, r.at, r.incomplete, r.found = true, began, incomplete, links
 }
 
 // toReport returns how many links the last search found, once for each search.
@@ -142,7 +145,7 @@ func (r *records) made(share winpath.Share) bool {
 // mapped records that this process made a mapping.
 func (r *records) mapped(share winpath.Share, c credentials, requires smbapi.Protection) {
 	r.change(share, func(rec *record) {
-		rec.made, rec.with, rec.requires, r.servers[share.Server()] = true, c.mark, requires, c
+		rec.made, rec.with, rec.requires, r.servers[share.Server()] = true, c, &requires, c
 	})
 }
 
@@ -151,32 +154,32 @@ func (r *records) accepted(share winpath.Share, c credentials) {
 	r.change(share, func(rec *record) { rec.made, r.servers[share.Server()] = true, c })
 }
 
-// madeWith returns what this process made the mapping of a share with.
-func (r *records) madeWith(share winpath.Share) (with mark, requires smbapi.Protection, ok bool) {
+// madeWith returns the credentials with which this process made the mapping of a share.
+func (r *records) madeWith(share winpath.Share) (c credentials, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rec := r.shares[share]; rec != nil {
-		with, requires = rec.with, rec.requires
+		c = rec.with
 	}
-	return with, requires, with != mark{}
+	return c, c.mark != mark{}
 }
 
-// kept returns what the last mapping of a share required, if it has had links since.
-func (r *records) kept(share winpath.Share) (requires smbapi.Protection) {
+// required returns what the mapping of a share requires, or required for its links, if that is known.
+func (r *records) required(share winpath.Share) (p smbapi.Protection, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if rec := r.shares[share]; rec != nil && rec.with == (mark{}) && len(rec.links) > 0 {
-		requires = rec.requires
+	if rec := r.shares[share]; rec != nil && rec.requires != nil {
+		return *rec.requires, true
 	}
-	return requires
+	return p, false
 }
 
 // removed forgets a removed mapping, and with the last one of a server its credentials.
 func (r *records) removed(share winpath.Share) {
 	r.change(share, func(rec *record) {
-		rec.made, rec.unwanted, rec.with = false, false, mark{}
+		rec.made, rec.unwanted, rec.with = false, false, credentials{}
 		if len(rec.links) == 0 { // else the next mapping requires the same, for those that use them
-			rec.requires = smbapi.Protection{}
+			rec.requires = nil
 		}
 		for other, rec := range r.shares {
 			if other.Server() == share.Server() && rec.made {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/service"
@@ -134,7 +135,7 @@ func (s *SMB) locked(ctx context.Context, server string, local *winpath.Path, wo
 // run runs the work of a call under its lock, after a search for links of earlier processes.
 func (s *SMB) run(c *call, local *winpath.Path, work func() error) error {
 	return service.Do(c.ctx, s.base, nil, func(smbapi.HostAPI) error {
-		if err := s.find(c.ctx, c.host); err != nil {
+		if err := s.find(c.ctx, c.host, time.Time{}); err != nil {
 			return err
 		}
 		return s.locked(c.ctx, c.share.Server(), local, work)
@@ -239,7 +240,8 @@ func (s *SMB) UpdateSMBGlobalMapping(ctx context.Context, in *UpdateSMBGlobalMap
 	if err := checkCredentials(in.Username, in.Password); err != nil {
 		return nil, err
 	}
-	c := &call{s: s, ctx: ctx, remote: remote, share: remote.Share, as: s.credentialsOf(in.Username, in.Password), password: in.Password, update: true}
+	c := &call{s: s, ctx: ctx, remote: remote, share: remote.Share, as: s.credentialsOf(in.Username, in.Password), password: in.Password, update: true,
+		needs: smbapi.Protection{Privacy: in.RequirePrivacy, Integrity: in.RequireIntegrity}}
 	c.host = s.on(ctx, c.share)
 	out := &UpdateSMBGlobalMappingResponse{}
 	err = s.run(c, nil, func() error {
@@ -255,8 +257,7 @@ func (s *SMB) UpdateSMBGlobalMapping(ctx context.Context, in *UpdateSMBGlobalMap
 		if err != nil {
 			return err
 		}
-		with, _, _ := s.madeWith(c.share)
-		out.InEffect = with == c.as.mark
+		out.InEffect = c.inEffect(c.share)
 		return nil
 	})
 	return service.Response(out, err)
@@ -283,7 +284,8 @@ func (s *SMB) GetSMBGlobalMapping(ctx context.Context, in *GetSMBGlobalMappingRe
 		if _, err := service.Optional[more](c.host.api, "Mappings"); err != nil {
 			return err
 		}
-		if err := s.find(ctx, c.host); err != nil {
+		began := s.base.Node.Clock.Now()
+		if err := s.find(ctx, c.host, time.Time{}); err != nil {
 			return err
 		}
 		m, err := c.mapping()
@@ -295,7 +297,7 @@ func (s *SMB) GetSMBGlobalMapping(ctx context.Context, in *GetSMBGlobalMappingRe
 			has, known := c.requires()
 			out.RequirePrivacy, out.RequireIntegrity, out.RequirementsUnknown = has.Privacy, has.Integrity, !known
 		}
-		return c.count(in.LocalPaths, out)
+		return c.count(began, in.LocalPaths, out)
 	})
 	return service.Response(out, err)
 }

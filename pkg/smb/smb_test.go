@@ -327,7 +327,11 @@ func TestTwoUsersOnOneServer(t *testing.T) {
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	for _, remote := range []string{`\\files\data`, `\\files\logs`} {
-		f.refused(f.mount(remote, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `server "files"`, `"ann"`, `"bob"`, "globalmount", "with one user only")
+		err := f.mount(remote, v2, "bob", "bob-1")
+		f.refused(err, hosterr.ErrFailedPrecondition, `server "files"`, `"ann"`, `"bob"`, "in use by 1 link;", "with one user only")
+		if strings.Contains(err.Error(), "globalmount") || !strings.Contains(f.log.String(), "link="+v1) {
+			t.Errorf("only the log names the link of another: %v", err)
+		}
 	}
 	f.mappings(`\\files\data ann ok`)
 	f.read(v1)
@@ -351,7 +355,7 @@ func TestFailedCheckKeepsMappingForItsUser(t *testing.T) {
 		f.ok(f.win.MakeShareDirectory("files", "data", "team"))
 		f.ok(f.mount(`\\files\data\team`, v1, "ann", "ann-1"))
 		f.failAt("Attributes", `\\files\data`, failure)
-		f.refused(f.mount(`\\files\data`, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `server "files"`, `"ann"`, `"bob"`, "v1")
+		f.refused(f.mount(`\\files\data`, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `server "files"`, `"ann"`, `"bob"`, "1 link")
 		f.mappings(`\\files\data ann ok`)
 		f.read(v1)
 
@@ -927,7 +931,7 @@ func TestDeadMappingOfAShareThatTheNodeCanUse(t *testing.T) {
 		t.Error("a mapping was removed for credentials that the server did not accept")
 	}
 	f.mappings(`\\guests\data ann disconnected`)
-	f.refused(f.mount(`\\guests\data`, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`, v1)
+	f.refused(f.mount(`\\guests\data`, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`, "1 link")
 	f.mappings(`\\guests\data ann disconnected`)
 	f.ok(f.mount(`\\guests\data`, v2, "ann", "ann-1"))
 	f.mappings(`\\guests\data ann ok`)
@@ -1459,7 +1463,7 @@ func TestAcceptedUserKeepsOtherMappings(t *testing.T) {
 	f.start()
 	f.ok(f.mount(`\\files\data`, old, "bob", "bob-1")) // the server accepts it, so it may be bob's
 	f.ok(f.mount(`\\files\logs`, v, "ann", "ann-1"))
-	f.refused(f.mount(`\\files\logs`, v, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `server "files"`, "old", `"bob"`)
+	f.refused(f.mount(`\\files\logs`, v, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `server "files"`, "1 link", `"bob"`)
 	f.read(v)
 }
 

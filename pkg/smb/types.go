@@ -20,11 +20,12 @@
 //	missing   the server does not have the share
 //
 // All but absent and missing lead to works, through the question whether the server accepts
-// the credentials of the request in a separate logon:
+// the credentials of the request in a separate logon. A mapping has enough if it requires the
+// encryption or signing that the request asks for:
 //
 //	absent ─────────────────────── make ────────────────────────┐
 //	                                                            ▼
-//	works, same credentials ────── keep ─────────────────────▶ works
+//	works, same, enough ────────── keep ─────────────────────▶ works
 //	works, maybe same user ─┐                                   ▲
 //	  and a link uses it    ├─ ask ── accepted ── adopt ────────┤
 //	                        ┘                                   │
@@ -32,8 +33,9 @@
 //	doubtful, silent        ├─ ask ── accepted ── replace ──────┘
 //	broken, lost ───────────┘
 //	                           ask ── refused, no answer ─▶ fail: nothing is changed
-//	works, doubtful or silent, another user,
-//	  and another link uses it ─▶ fail: the mapping is another user's
+//	works, doubtful or silent, and
+//	  another link uses it, for another user ─▶ fail: the mapping is another user's
+//	  a link uses it, and it has not enough  ─▶ fail: it requires too little
 //	missing ─▶ fail
 //
 // So a mapping is replaced only after the server has accepted the new credentials, and not
@@ -63,16 +65,18 @@
 // them and they either do not work or were made or used by this process. Otherwise the
 // request fails.
 //
-// UpdateSMBGlobalMapping takes the same ways for a share that is mapped, and reports whether the
-// mapping was made with the credentials: Windows has no call that changes those of a mapping, so
-// after adopt its session goes on with the old ones. When it has ended and the server refuses
-// them, the mapping is lost, and the next call with the new ones makes it again.
+// UpdateSMBGlobalMapping takes the same ways for a share that is mapped, except that to it a doubtful
+// mapping works. It reports whether the mapping was made with the credentials: Windows has no call
+// that changes those of a mapping, so after adopt its session goes on with the old ones. When it has
+// ended and the server refuses them, the mapping is lost, and the next call with the new ones makes
+// it again.
 //
 // # Privacy and integrity
 //
-// A request can ask for more than the node does, not for less. A mapping that lacks it, or of
-// which it is unknown, is made again if no link uses it; otherwise the request fails. If it cannot
-// be made with it, it is made as it was. A mapping that is replaced keeps what it required.
+// A request can ask for more than the node does, not for less. A mapping of which it is unknown what
+// it requires does not have enough, except for an update. If one that is replaced cannot be made
+// with more, it is made as it was. What it required is kept, also for its links after it was
+// removed. If that is unknown, an update of a mapping that links use makes it with encryption.
 //
 // # Use of a mapping
 //
@@ -139,7 +143,8 @@ type Service interface {
 	UpdateSMBGlobalMapping(context.Context, *UpdateSMBGlobalMappingRequest) (*UpdateSMBGlobalMappingResponse, error)
 
 	// GetSMBGlobalMapping returns the state of the mapping of a remote path's share, and how
-	// many links use it. It does not ask the server, and waits for no other call.
+	// many links use it. It does not ask the server, and does not wait for calls that change
+	// mappings.
 	GetSMBGlobalMapping(context.Context, *GetSMBGlobalMappingRequest) (*GetSMBGlobalMappingResponse, error)
 }
 
@@ -202,11 +207,18 @@ type UpdateSMBGlobalMappingRequest struct {
 	// Username and Password are as in [NewSMBGlobalMappingRequest].
 	Username string
 	Password string
+	// RequirePrivacy and RequireIntegrity are as in [NewSMBGlobalMappingRequest], except that a
+	// mapping in use of which it is unknown what it requires is kept.
+	RequirePrivacy   bool
+	RequireIntegrity bool
 }
 
 // shown returns the request without the password.
-func (r UpdateSMBGlobalMappingRequest) shown() map[string]string {
-	return map[string]string{"RemotePath": r.RemotePath, "Username": r.Username, "Password": "***"}
+func (r UpdateSMBGlobalMappingRequest) shown() map[string]any {
+	return map[string]any{
+		"RemotePath": r.RemotePath, "Username": r.Username, "Password": "***",
+		"RequirePrivacy": r.RequirePrivacy, "RequireIntegrity": r.RequireIntegrity,
+	}
 }
 
 // Format implements [fmt.Formatter]: no verb prints the password.
@@ -217,8 +229,8 @@ func (r UpdateSMBGlobalMappingRequest) MarshalJSON() ([]byte, error) { return js
 
 // UpdateSMBGlobalMappingResponse says what became of the credentials.
 type UpdateSMBGlobalMappingResponse struct {
-	// InEffect means that the mapping was made with the credentials. Otherwise it works for a
-	// link and was made with others, or before the process started: call again later.
+	// InEffect means that the mapping was made with the credentials. Otherwise it is in use and
+	// was made with others, or before the process started: call again later.
 	InEffect bool
 }
 
@@ -239,7 +251,8 @@ type GetSMBGlobalMappingResponse struct {
 	RequirePrivacy      bool
 	RequireIntegrity    bool
 	RequirementsUnknown bool
-	// Links is how many links to the share exist. There may be more if LinksIncomplete is set.
+	// Links is how many links to the share exist that are known. Before it is 0, they are searched
+	// for. There may be more if LinksIncomplete is set.
 	Links           uint32
 	LinksIncomplete bool
 	// LocalPaths are those of the request that are links to the share.

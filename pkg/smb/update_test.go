@@ -2,11 +2,19 @@ package smb_test
 
 import (
 	"errors"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
+	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
@@ -25,9 +33,9 @@ func (f *fixture) update(remote, user, password string) (bool, error) {
 	return out != nil && out.InEffect, err
 }
 
-func (f *fixture) get(remote string) smb.GetSMBGlobalMappingResponse {
+func (f *fixture) get(remote string, paths ...string) smb.GetSMBGlobalMappingResponse {
 	f.Helper()
-	out, err := f.smb.GetSMBGlobalMapping(f.Context(), &smb.GetSMBGlobalMappingRequest{RemotePath: remote})
+	out, err := f.smb.GetSMBGlobalMapping(f.Context(), &smb.GetSMBGlobalMappingRequest{RemotePath: remote, LocalPaths: paths})
 	f.ok(err)
 	return *out
 }
@@ -45,6 +53,23 @@ func (f *fixture) requires(remote, want string) {
 	if strings.Join(got, " ") != want {
 		f.Errorf("%s requires %q, want %q", remote, got, want)
 	}
+}
+
+// loseMapping lets \\files\data lose its credentials, so that the next call removes it, and lets making it
+// again fail, until heal.
+func (f *fixture) loseMapping() {
+	f.Helper()
+	f.ok(f.win.SetSMBMappingStatus(`\\files\data`, "disconnected"))
+	hook := func(c *win32.Call) error {
+		switch c.Name {
+		case "UseAdd":
+			return win32.ERROR_UNEXP_NET_ERR
+		case "Attributes":
+			return win32.ERROR_ACCESS_DENIED
+		}
+		return c.Do()
+	}
+	f.hook.Store(&hook)
 }
 
 // optional starts a process on the node that does not require privacy of every mapping.
@@ -239,4 +264,299 @@ func TestNewMethodsOfOtherHostAPIs(t *testing.T) {
 	if len(host.mapped) != 0 {
 		t.Errorf("mapped %v", host.mapped)
 	}
+}
+
+// More protection is not worth the files of a pod: the mapping is made again only if no link uses it,
+// or if no link works. If the server lacks it, the mapping is made as it was, in each state.
+func TestMoreProtectionClosesNoFiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		failure error // of an access
+		status  string
+		alive   bool
+	}{
+		"doubtful": {nil, "disconnected", true},
+		"silent":   {win32.ERROR_IO_DEVICE, "", true},
+		"broken":   {win32.ERROR_IO_DEVICE, "disconnected", false},
+		"lost":     {win32.ERROR_ACCESS_DENIED, "disconnected", false},
+	} {
+		for _, server := range []string{"files", "old"} {
+			f := begin(t, nodespec.SMBServer{Name: "old", Shares: []string{"data"}, NoEncryption: true, Accounts: files.Accounts})
+			f.optional()
+			share, v1, v2 := `\\`+server+`\data`, f.volume("v1"), f.volume("v2")
+			f.ok(f.mount(share, v1, "ann", "ann-1"))
+			disturb := func() {
+				if c.status != "" {
+					f.ok(f.win.ShowSMBMappingStatus(share, c.status, 1000))
+				}
+				if c.failure != nil {
+					f.fail("Attributes", c.failure)
+				}
+			}
+			disturb()
+			f.calls = map[string]int{}
+			err := f.protect(share, v2, "ann", "ann-1", true, false)
+			f.heal()
+			switch {
+			case c.alive:
+				f.refused(err, hosterr.ErrFailedPrecondition, "mapped without required encryption, and links use it")
+				if f.calls["UseDel"] > 0 {
+					t.Errorf("%s, %s: the mapping that links use was removed", server, name)
+				}
+			case server == "files":
+				f.ok(err)
+				f.requires(share, "privacy")
+			default:
+				f.refused(err, hosterr.ErrPermissionDenied, "encryption")
+				f.mappings(`\\old\data ann ok`)
+				f.requires(share, "")
+			}
+			f.read(v1)
+			if server == "files" {
+				continue
+			}
+			f.unlink(v1)
+			disturb()
+			if err := f.protect(share, "", "ann", "ann-1", true, false); err == nil {
+				t.Errorf("%s: encryption of a server that has none", name)
+			}
+			f.heal()
+			f.mappings(`\\old\data ann ok`)
+		}
+	}
+}
+
+// What the links of a share were promised holds also for a mapping that could not be made again, that
+// another program removed, or that a process left when it ended. An update that does not know it
+// requires encryption, and other requests what they ask for.
+func TestProtectionOutlastsTheMapping(t *testing.T) {
+	for _, users := range lists {
+		f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: users})})
+		f.optional()
+		v := f.volume("v1")
+		again := func(what, want string, update bool) {
+			t.Helper()
+			if update {
+				_, err := f.update(`\\files\data`, "ann", "ann-1")
+				f.ok(err)
+			} else {
+				f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+			}
+			if out := f.get(`\\files\data`); out.RequirePrivacy != (want != "") || out.RequirementsUnknown {
+				t.Errorf("%s, %s: %+v, want %q", users, what, out, want)
+			}
+		}
+		gone := func() { f.ok(f.win.UseDel(`\\files\data`, win32.USE_LOTS_OF_FORCE)) }
+		f.ok(f.protect(`\\files\data`, v, "ann", "ann-1", true, false))
+		for _, update := range []bool{false, true} {
+			f.loseMapping()
+			if err := f.mount(`\\files\data`, v, "ann", "ann-1"); err == nil {
+				t.Error("it was mapped by a call that fails")
+			}
+			f.heal()
+			f.mappings()
+			again("after a failure", "privacy", update)
+			gone()
+			again("after another program", "privacy", update)
+		}
+		gone()
+		f.optional()
+		again("update after the process ended", "privacy", true)
+		gone()
+		f.optional()
+		again("request after the process ended", "", false)
+		gone()
+		again("update of what required nothing", "", true)
+		// A process that knows it from Windows only.
+		f.unlink(v)
+		f.ok(f.unmap(`\\files\data`))
+		f.ok(f.protect(`\\files\data`, v, "ann", "ann-1", false, true))
+		f.optional()
+		f.loseMapping()
+		if _, err := f.update(`\\files\data`, "ann", "ann-1"); err == nil {
+			t.Error("it was mapped by a call that fails")
+		}
+		f.heal()
+		f.mappings()
+		_, err := f.update(`\\files\data`, "ann", "ann-1")
+		f.ok(err)
+		f.requires(`\\files\data`, map[string]string{behavior.SMBUsersHidden: "integrity", behavior.SMBUsersShown: "privacy"}[users])
+	}
+}
+
+// An update can require what a request can. It fails for a mapping in use that is known to have less.
+func TestUpdateRequiresProtection(t *testing.T) {
+	for _, users := range lists {
+		f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: users})})
+		f.optional()
+		v := f.volume("v1")
+		update := func() (bool, error) {
+			out, err := f.smb.UpdateSMBGlobalMapping(t.Context(), &smb.UpdateSMBGlobalMappingRequest{RemotePath: `\\files\data`, Username: "ann", Password: "ann-1", RequirePrivacy: true, RequireIntegrity: true})
+			return err == nil && out.InEffect, err
+		}
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		_, err := update()
+		f.refused(err, hosterr.ErrFailedPrecondition, "mapped without required encryption, and links use it")
+		f.requires(`\\files\data`, "")
+		f.optional()
+		inEffect, err := update()
+		if users == behavior.SMBUsersHidden {
+			f.refused(err, hosterr.ErrFailedPrecondition, "mapped without required encryption, and links use it")
+		} else if err != nil || inEffect {
+			t.Errorf("what it requires is unknown: in effect %t, %v", inEffect, err)
+		}
+		f.unlink(v)
+		if inEffect, err := update(); err != nil || !inEffect {
+			t.Errorf("in effect %t, %v", inEffect, err)
+		}
+		if out := f.get(`\\files\data`); !out.RequirePrivacy || !out.RequireIntegrity {
+			t.Errorf("%s: the mapping has %+v", users, out)
+		}
+	}
+}
+
+// An update closes no files while Windows says that a mapping does not work, and the share can be used.
+func TestUpdateOfADoubtfulMapping(t *testing.T) {
+	f := begin(t, nodespec.SMBServer{Name: "guests", Shares: []string{"data"}, NodeAccount: true, Accounts: files.Accounts})
+	v := f.volume("v1")
+	f.ok(f.mount(`\\guests\data`, v, "ann", "ann-1"))
+	f.ok(f.win.SetSMBMappingStatus(`\\guests\data`, "disconnected"))
+	f.calls = map[string]int{}
+	if inEffect, err := f.update(`\\guests\data`, "ann", "ann-1"); err != nil || !inEffect {
+		t.Errorf("its own credentials: in effect %t, %v", inEffect, err)
+	}
+	f.ok(f.win.SetSMBPassword("guests", "ann", "ann-2"))
+	if inEffect, err := f.update(`\\guests\data`, "ann", "ann-2"); err != nil || inEffect {
+		t.Errorf("new credentials: in effect %t, %v", inEffect, err)
+	}
+	if f.calls["UseDel"] > 0 {
+		t.Error("the mapping was removed")
+	}
+	f.ok(f.mount(`\\guests\data`, v, "ann", "ann-2"))
+	if inEffect, err := f.update(`\\guests\data`, "ann", "ann-2"); err != nil || !inEffect {
+		t.Errorf("after a request: in effect %t, %v", inEffect, err)
+	}
+}
+
+// Credentials are in effect with their domain.
+func TestUpdateWithAnotherDomain(t *testing.T) {
+	f := begin(t, nodespec.SMBServer{Name: "nas", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: `CORP\csi`, Password: "p"}, {User: `OTHER\csi`, Password: "p"}}})
+	v := f.volume("v1")
+	f.ok(f.mount(`\\nas\data`, v, `CORP\csi`, "p"))
+	for user, want := range map[string]bool{`CORP\csi`: true, `OTHER\csi`: false} {
+		if inEffect, err := f.update(`\\nas\data`, user, "p"); err != nil || inEffect != want {
+			t.Errorf("%s: in effect %t, %v", user, inEffect, err)
+		}
+	}
+}
+
+// A removal waits on for the last link, also if an update could not make the mapping again.
+func TestUpdateThatFailsKeepsAPendingRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := begin(t)
+		v := f.volume("v1")
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		f.ok(f.unmap(`\\files\data`))
+		f.loseMapping()
+		if _, err := f.update(`\\files\data`, "ann", "ann-1"); err == nil {
+			t.Error("it was mapped by a call that fails")
+		}
+		f.heal()
+		f.mappings()
+		if inEffect, err := f.update(`\\files\data`, "ann", "ann-1"); err != nil || !inEffect {
+			t.Errorf("in effect %t, %v", inEffect, err)
+		}
+		f.mappings(`\\files\data ann ok`)
+		time.Sleep(time.Hour) // the timer goes on
+		f.mappings(`\\files\data ann ok`)
+		f.ok(winfs.Remove(t.Context(), f.node, v)) // as another program
+		time.Sleep(time.Minute)
+		f.mappings()
+	})
+}
+
+// A look holds no lock, so a link that it did not find may be there when it ends.
+func TestLookForgetsNoLink(t *testing.T) {
+	f := begin(t)
+	f.volume("v1")
+	const v = `C:\var\lib\other` // which no search finds
+	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+	f.ok(winfs.Remove(t.Context(), f.node, v))
+	made := false
+	hook := func(c *win32.Call) error {
+		err := c.Do()
+		if c.Name == "NtCreateFile" && err != nil && !made {
+			made = true
+			f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		}
+		return err
+	}
+	f.hook.Store(&hook)
+	f.get(`\\files\data`)
+	f.heal()
+	if !made {
+		t.Fatal("the look did not look for the link")
+	}
+	f.ok(f.unmap(`\\files\data`))
+	f.mappings(`\\files\data ann ok`)
+	f.read(v)
+}
+
+// A look sees links that this process did not make: those that the caller names, in each spelling,
+// and before it says that there are none those of the kubelet. One that cannot be read is not "none".
+func TestLookAtLinksOfOthers(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	const other = `C:\var\lib\other`
+	f.ok(f.mount(`\\files\data`, "", "ann", "ann-1"))
+	if out := f.get(`\\files\data`, v, other); out.Links != 0 || out.LinksIncomplete || len(out.LocalPaths) != 0 {
+		t.Errorf("no links: %+v", out)
+	}
+	f.ok(winfs.LinkToShare(t.Context(), f.node, `\\files\data`, other))
+	if out := f.get(`\\files\data`); out.Links != 0 {
+		t.Errorf("a link elsewhere that is not named: %+v", out)
+	}
+	f.fail("DeviceIoControl", win32.ERROR_IO_DEVICE)
+	out := f.get(`\\files\data`, other)
+	f.heal()
+	if !out.LinksIncomplete || len(out.LocalPaths) != 0 {
+		t.Errorf("a named link that cannot be read: %+v", out)
+	}
+	spellings := []string{other, `c:/VAR/lib/other/`, f.volume("v2"), other}
+	if out := f.get(`\\files\data`, spellings...); out.Links != 1 || out.LinksIncomplete || !slices.Equal(out.LocalPaths, []string{spellings[0], spellings[1], other}) {
+		t.Errorf("named links: %+v", out)
+	}
+	f.ok(f.unmap(`\\files\data`)) // it waits for the link
+	f.mappings(`\\files\data ann ok`)
+	f.unlink(other)
+	f.mappings()
+	f.ok(winfs.LinkToShare(t.Context(), f.node, `\\files\logs`, v))
+	if out := f.get(`\\files\logs`); out.Links != 1 || out.LinksIncomplete {
+		t.Errorf("a link of the kubelet that another program made: %+v", out)
+	}
+}
+
+// lettered is a Windows that has a mapping with the letter of a drive, which requires nothing.
+type lettered struct{ win32.API }
+
+func (l lettered) UseEnum() ([]win32.Use, error) {
+	all, err := l.API.UseEnum()
+	return append([]win32.Use{{Remote: `\\files\data`, Local: "G:"}}, all...), err
+}
+
+// A mapping with the letter of a drive is not the mapping of its share.
+func TestMappingWithALetter(t *testing.T) {
+	f := begin(t)
+	f.node = node.New(lettered{f.win})
+	f.node.Log = slog.New(slog.NewTextHandler(f.log, nil))
+	var err error
+	f.fs, err = filesystem.New(filesystemapi.On(f.node))
+	f.ok(err)
+	f.smb, err = smb.New(smbapi.On(f.node), f.fs)
+	f.ok(err)
+	if out := f.get(`\\files\data`); out.Status != smb.MAPPING_STATUS_UNMAPPED {
+		t.Errorf("only with a letter: %+v", out)
+	}
+	f.ok(f.mount(`\\files\data`, "", "ann", "ann-1"))
+	f.mappings(`\\files\data ann ok`)
+	f.requires(`\\files\data`, "privacy")
 }

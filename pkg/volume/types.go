@@ -108,8 +108,8 @@ const (
 	// mapping was looked at.
 	PATH_KIND_LINK PathKind = 5
 	// PATH_KIND_BROKEN is a mount point of a volume that the node does not have, a link to a
-	// share that the node has no mapping of, or a link whose target on a volume of the node
-	// does not exist.
+	// share that the node has no mapping of, or to a drive that is neither of a volume nor of a
+	// mapping, or a link whose target on a volume of the node does not exist.
 	PATH_KIND_BROKEN PathKind = 6
 )
 

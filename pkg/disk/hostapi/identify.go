@@ -53,16 +53,14 @@ func (d DiskAPI) identifiers(disk *storage.Disk) ([]win32.Identifier, error) {
 	return ofDisk(ids), err
 }
 
-// ofDisk returns the identifiers of a disk itself: not those of its port or target, and not those
-// of groups, which several disks have.
+// ofDisk returns the identifiers of a disk itself: not those of its port or target.
 func ofDisk(ids []win32.Identifier) []win32.Identifier {
-	return slices.DeleteFunc(ids, func(id win32.Identifier) bool {
-		return id.Association != win32.StorageIdAssocDevice || page83Kinds[id.Type] == ""
-	})
+	return slices.DeleteFunc(ids, func(id win32.Identifier) bool { return id.Association != win32.StorageIdAssocDevice })
 }
 
 // page83Of returns the first binary or ASCII identifier. Drivers have stored the identifiers
-// that this rule selects, so it does not prefer better types that follow, and skips UTF-8 names.
+// that this rule selects, so it does not prefer better types that follow, nor skip that of a group,
+// and skips UTF-8 names.
 func page83Of(ids []win32.Identifier) string {
 	for _, id := range ids {
 		switch id.CodeSet {

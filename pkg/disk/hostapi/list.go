@@ -164,9 +164,12 @@ var page83Kinds = map[uint32]string{
 	10: "uuid", // of which Windows' headers know nothing
 }
 
-// add adds an identifier of page 83h.
+// add adds an identifier of page 83h that names the disk.
 func (i *DiskInfo) add(id win32.Identifier) {
-	kind := page83Kinds[id.Type]
+	kind, ok := page83Kinds[id.Type]
+	if !ok {
+		return
+	}
 	text := strings.TrimRight(strings.ToValidUTF8(string(id.ID), "\uFFFD"), "\x00")
 	if id.CodeSet == win32.StorageIdCodeSetBinary {
 		text = hex.EncodeToString(id.ID)

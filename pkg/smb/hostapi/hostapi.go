@@ -195,7 +195,8 @@ func credentials(username, password string) win32.Credentials {
 	return c
 }
 
-// Mappings returns the global mappings of the node with a single Windows call.
+// Mappings returns the global mappings of the node with a single Windows call, without those that
+// have the letter of a drive: no method makes or removes one.
 func (s SMBAPI) Mappings() ([]Mapping, error) {
 	if err := s.host.Ready(); err != nil {
 		return nil, err
@@ -206,6 +207,9 @@ func (s SMBAPI) Mappings() ([]Mapping, error) {
 	}
 	var list []Mapping
 	for _, u := range uses {
+		if u.Local != "" {
+			continue
+		}
 		user := u.User
 		if u.Domain != "" && user != "" {
 			user = u.Domain + `\` + user

@@ -112,8 +112,9 @@ type NewSmbGlobalMappingRequest struct {
 	Password string `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"`
 	// The mapping must require encryption (SMB 3). If absent, the node decides, as
 	// -require-privacy of CSI Proxy says; a request can ask for more, not for
-	// less. A mapping without it is made again if no link uses it; otherwise the
-	// call fails with FailedPrecondition and changes nothing.
+	// less. A mapping without it is made again if no link uses it, or if the share
+	// cannot be used through it; otherwise the call fails with FailedPrecondition
+	// and changes nothing.
 	RequirePrivacy bool `protobuf:"varint,5,opt,name=require_privacy,json=requirePrivacy,proto3" json:"require_privacy,omitempty"`
 	// The mapping must require signing. A mapping that requires encryption has
 	// that, too. The rest is as for require_privacy.
@@ -240,9 +241,16 @@ type UpdateSmbGlobalMappingRequest struct {
 	// credentials.
 	Username string `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
 	// Ignored if username is empty. Never logged.
-	Password      string `protobuf:"bytes,3,opt,name=password,proto3" json:"password,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Password string `protobuf:"bytes,3,opt,name=password,proto3" json:"password,omitempty"`
+	// As in NewSmbGlobalMappingRequest, except that a mapping in use is kept if it
+	// is not known what it requires. Give what the mapping was made with: CSI Proxy
+	// may not know it. If it does not, it makes a mapping that links use with
+	// encryption.
+	RequirePrivacy bool `protobuf:"varint,4,opt,name=require_privacy,json=requirePrivacy,proto3" json:"require_privacy,omitempty"`
+	// As require_privacy, for signing.
+	RequireIntegrity bool `protobuf:"varint,5,opt,name=require_integrity,json=requireIntegrity,proto3" json:"require_integrity,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *UpdateSmbGlobalMappingRequest) Reset() {
@@ -296,13 +304,27 @@ func (x *UpdateSmbGlobalMappingRequest) GetPassword() string {
 	return ""
 }
 
+func (x *UpdateSmbGlobalMappingRequest) GetRequirePrivacy() bool {
+	if x != nil {
+		return x.RequirePrivacy
+	}
+	return false
+}
+
+func (x *UpdateSmbGlobalMappingRequest) GetRequireIntegrity() bool {
+	if x != nil {
+		return x.RequireIntegrity
+	}
+	return false
+}
+
 // UpdateSmbGlobalMappingResponse is the response of UpdateSmbGlobalMapping.
 type UpdateSmbGlobalMappingResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The mapping was made with these credentials. If false, it works and is in
-	// use, and was made with others, or before CSI Proxy started. Call again
-	// later: while a pod uses the share, as often as NodePublishVolume is repeated
-	// (requiresRepublish).
+	// The mapping was made with these credentials, the domain included. If false,
+	// the share can be used, and the mapping is in use and was made with others, or
+	// before CSI Proxy started. Call again later: while a pod uses the share, as
+	// often as NodePublishVolume is repeated (requiresRepublish).
 	InEffect      bool `protobuf:"varint,1,opt,name=in_effect,json=inEffect,proto3" json:"in_effect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -350,8 +372,9 @@ type GetSmbGlobalMappingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The share, or a directory in it, as given to NewSmbGlobalMapping.
 	RemotePath string `protobuf:"bytes,1,opt,name=remote_path,json=remotePath,proto3" json:"remote_path,omitempty"`
-	// Paths of the caller's own links, inside the working directories. The
-	// response repeats those that use the mapping.
+	// Paths of the caller's own links, inside the working directories. Each is
+	// looked at, so none should lie on a share. The response repeats those that
+	// use the mapping.
 	LocalPaths    []string `protobuf:"bytes,2,rep,name=local_paths,json=localPaths,proto3" json:"local_paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -413,7 +436,9 @@ type GetSmbGlobalMappingResponse struct {
 	// Proxy did not make it since it started.
 	RequirementsUnknown bool `protobuf:"varint,4,opt,name=requirements_unknown,json=requirementsUnknown,proto3" json:"requirements_unknown,omitempty"`
 	// How many links to the share exist on the node, of all drivers: those that
-	// CSI Proxy made, and those in the kubelet's directories of CSI volumes.
+	// CSI Proxy made, those that were in the kubelet's directories of CSI volumes
+	// when it started, and those of local_paths. Before it is 0, these
+	// directories are searched again.
 	Links uint32 `protobuf:"varint,5,opt,name=links,proto3" json:"links,omitempty"`
 	// There may be more links: directories or links could not be read.
 	LinksIncomplete bool `protobuf:"varint,6,opt,name=links_incomplete,json=linksIncomplete,proto3" json:"links_incomplete,omitempty"`
@@ -600,12 +625,14 @@ const file_github_com_kubernetes_csi_csi_proxy_client_api_smb_v2alpha1_api_proto
 	"\bpassword\x18\x04 \x01(\tR\bpassword\x12'\n" +
 	"\x0frequire_privacy\x18\x05 \x01(\bR\x0erequirePrivacy\x12+\n" +
 	"\x11require_integrity\x18\x06 \x01(\bR\x10requireIntegrity\"\x1d\n" +
-	"\x1bNewSmbGlobalMappingResponse\"x\n" +
+	"\x1bNewSmbGlobalMappingResponse\"\xce\x01\n" +
 	"\x1dUpdateSmbGlobalMappingRequest\x12\x1f\n" +
 	"\vremote_path\x18\x01 \x01(\tR\n" +
 	"remotePath\x12\x1a\n" +
 	"\busername\x18\x02 \x01(\tR\busername\x12\x1a\n" +
-	"\bpassword\x18\x03 \x01(\tR\bpassword\"=\n" +
+	"\bpassword\x18\x03 \x01(\tR\bpassword\x12'\n" +
+	"\x0frequire_privacy\x18\x04 \x01(\bR\x0erequirePrivacy\x12+\n" +
+	"\x11require_integrity\x18\x05 \x01(\bR\x10requireIntegrity\"=\n" +
 	"\x1eUpdateSmbGlobalMappingResponse\x12\x1b\n" +
 	"\tin_effect\x18\x01 \x01(\bR\binEffect\"^\n" +
 	"\x1aGetSmbGlobalMappingRequest\x12\x1f\n" +

@@ -42,7 +42,7 @@ type SmbClient interface {
 	// with NotFound if the share is not mapped and no link leads to it.
 	//
 	// Windows cannot change the credentials of a mapping. One that no link uses,
-	// or that no longer works, is made again with them. One that works for a link
+	// or through which the share cannot be used, is made again with them. Any other
 	// is kept, so that no pod loses its share: its session goes on as it is, and
 	// in_effect is false. When that session has ended and the server refuses the
 	// old credentials, a repeated call makes the mapping again, and the links
@@ -50,7 +50,7 @@ type SmbClient interface {
 	UpdateSmbGlobalMapping(ctx context.Context, in *UpdateSmbGlobalMappingRequest, opts ...grpc.CallOption) (*UpdateSmbGlobalMappingResponse, error)
 	// GetSmbGlobalMapping returns the state of the mapping of the share
 	// \\host\share of remote_path, and how many links use it. It does not ask the
-	// server, and waits for no other call.
+	// server, and does not wait for calls that change mappings.
 	GetSmbGlobalMapping(ctx context.Context, in *GetSmbGlobalMappingRequest, opts ...grpc.CallOption) (*GetSmbGlobalMappingResponse, error)
 	// RemoveSmbGlobalMapping removes the mapping of the share \\host\share of
 	// remote_path, for all its users on the node. If links use it, it is removed
@@ -123,7 +123,7 @@ type SmbServer interface {
 	// with NotFound if the share is not mapped and no link leads to it.
 	//
 	// Windows cannot change the credentials of a mapping. One that no link uses,
-	// or that no longer works, is made again with them. One that works for a link
+	// or through which the share cannot be used, is made again with them. Any other
 	// is kept, so that no pod loses its share: its session goes on as it is, and
 	// in_effect is false. When that session has ended and the server refuses the
 	// old credentials, a repeated call makes the mapping again, and the links
@@ -131,7 +131,7 @@ type SmbServer interface {
 	UpdateSmbGlobalMapping(context.Context, *UpdateSmbGlobalMappingRequest) (*UpdateSmbGlobalMappingResponse, error)
 	// GetSmbGlobalMapping returns the state of the mapping of the share
 	// \\host\share of remote_path, and how many links use it. It does not ask the
-	// server, and waits for no other call.
+	// server, and does not wait for calls that change mappings.
 	GetSmbGlobalMapping(context.Context, *GetSmbGlobalMappingRequest) (*GetSmbGlobalMappingResponse, error)
 	// RemoveSmbGlobalMapping removes the mapping of the share \\host\share of
 	// remote_path, for all its users on the node. If links use it, it is removed

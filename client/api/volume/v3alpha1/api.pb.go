@@ -39,8 +39,9 @@ const (
 	// mapping was looked at, not the server.
 	PathKind_LINK PathKind = 5
 	// A mount point of a volume that the node does not have; a link to a share
-	// that the node has no mapping of; or a link whose target on a volume of the
-	// node does not exist.
+	// that the node has no mapping of, or to the letter of a drive that is neither
+	// of a volume nor of a mapping; or a link whose target on a volume of the node
+	// does not exist.
 	PathKind_BROKEN PathKind = 6
 )
 

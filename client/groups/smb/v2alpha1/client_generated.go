@@ -66,7 +66,7 @@ func (c *Client) NewSmbGlobalMapping(ctx context.Context, request *api.NewSmbGlo
 // with NotFound if the share is not mapped and no link leads to it.
 //
 // Windows cannot change the credentials of a mapping. One that no link uses,
-// or that no longer works, is made again with them. One that works for a link
+// or through which the share cannot be used, is made again with them. Any other
 // is kept, so that no pod loses its share: its session goes on as it is, and
 // in_effect is false. When that session has ended and the server refuses the
 // old credentials, a repeated call makes the mapping again, and the links
@@ -77,7 +77,7 @@ func (c *Client) UpdateSmbGlobalMapping(ctx context.Context, request *api.Update
 
 // GetSmbGlobalMapping returns the state of the mapping of the share
 // \\host\share of remote_path, and how many links use it. It does not ask the
-// server, and waits for no other call.
+// server, and does not wait for calls that change mappings.
 func (c *Client) GetSmbGlobalMapping(ctx context.Context, request *api.GetSmbGlobalMappingRequest, opts ...grpc.CallOption) (*api.GetSmbGlobalMappingResponse, error) {
 	return c.client.GetSmbGlobalMapping(ctx, request, opts...)
 }
