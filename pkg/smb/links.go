@@ -17,7 +17,7 @@ import (
 
 // usedBy returns an existing link to the share, other than except, or "".
 func (c *call) usedBy(share winpath.Share, except string) (by string, err error) {
-	err = c.eachLink(share, except, true, func(path string, err error) bool {
+	err = c.eachLink(share, map[string]bool{linkKey(except): except != ""}, true, func(path string, err error) bool {
 		if err != nil {
 			c.s.base.Node.Log.Warn("Failed to read a link to an SMB share; its mapping counts as in use", "link", path, "err", err)
 		}
@@ -30,13 +30,13 @@ func (c *call) usedBy(share winpath.Share, except string) (by string, err error)
 	return by, err
 }
 
-// eachLink calls visit for each existing link to the share, other than except, until visit returns
-// false. A link that cannot be read, for the reason that visit gets, counts as existing. With
+// eachLink calls visit for each existing link to the share, except those to skip, by [linkKey], until
+// visit returns false. A link that cannot be read, for the reason that visit gets, counts as existing. With
 // forget, which needs the lock of the server, it forgets links that no longer exist: without it,
 // another call may have made one meanwhile.
-func (c *call) eachLink(share winpath.Share, except string, forget bool, visit func(path string, unread error) (more bool)) error {
+func (c *call) eachLink(share winpath.Share, skip map[string]bool, forget bool, visit func(path string, unread error) (more bool)) error {
 	for _, path := range c.s.linksTo(share) {
-		if except != "" && linkKey(path) == linkKey(except) {
+		if skip[linkKey(path)] {
 			continue
 		}
 		link, ok, err := c.host.LinkAt(path)
@@ -57,7 +57,7 @@ func (c *call) eachLink(share winpath.Share, except string, forget bool, visit f
 // links says how many links use the mapping of a share, for a message.
 func (c *call) links(share winpath.Share) string {
 	n := 0
-	_ = c.eachLink(share, c.local, true, func(string, error) bool { n++; return true }) // it ends with the call
+	_ = c.eachLink(share, map[string]bool{linkKey(c.local): c.local != ""}, true, func(string, error) bool { n++; return true }) // it ends with the call
 	switch n {
 	case 0:
 		return "links that may exist"
@@ -75,6 +75,7 @@ func (c *call) count(began time.Time, paths []string, out *GetSMBGlobalMappingRe
 		c.s.base.Node.Log.Warn("Failed to read what may be a link to an SMB share", "path", path, "err", err)
 		out.LinksIncomplete = true
 	}
+	read := map[string]bool{}
 	for _, path := range paths {
 		link, ok, err := c.host.LinkAt(path)
 		switch {
@@ -83,12 +84,13 @@ func (c *call) count(began time.Time, paths []string, out *GetSMBGlobalMappingRe
 		case err != nil:
 			unread(path, err)
 		case ok && link.Share() == c.share:
-			out.LocalPaths = append(out.LocalPaths, path)
+			out.LocalPaths, read[linkKey(path)] = append(out.LocalPaths, path), true
 			c.s.addLink(c.share, path)
 		}
 	}
+	out.Links = uint32(len(read))
 	recorded := func() error {
-		return c.eachLink(c.share, "", false, func(path string, err error) bool {
+		return c.eachLink(c.share, read, false, func(path string, err error) bool {
 			if out.Links++; err != nil {
 				unread(path, err)
 			}
