@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -138,44 +137,4 @@ func TestServesWithoutLogFile(t *testing.T) {
 	p.await(t, "Cannot write the log file, logging to standard error and retrying")
 	p.await(t, "Serving ")
 	diskClient(t)
-}
-
-func TestLogIsJSON(t *testing.T) {
-	sockets(t)
-	p, log := startLogging(t, "-logging-format=json")
-	awaitLog(t, log, "Serving ")
-	c, err := filesystem.NewClient()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := c.Mkdir(t.Context(), &filesystemv1.MkdirRequest{Path: `C:\Windows\a`}); status.Code(err) != codes.PermissionDenied {
-		t.Errorf("Mkdir: %v", err)
-	}
-	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	messages := map[string]map[string]any{}
-	for line := range strings.Lines(string(text)) {
-		var fields map[string]any
-		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			t.Errorf("%q is no JSON: %v", line, err)
-			continue
-		}
-		messages[fmt.Sprint(fields["msg"])] = fields
-	}
-	for msg, want := range map[string]map[string]any{
-		"Starting CSI-Proxy Server": {"level": "INFO", "host": "simulated", "version": "v0.0.0-test"},
-		"Request failed":            {"code": "PermissionDenied", "method": "/v1.Filesystem/Mkdir"},
-	} {
-		for key, value := range want {
-			if messages[msg][key] != value {
-				t.Errorf("%s: %s is %v, want %v", msg, key, messages[msg][key], value)
-			}
-		}
-	}
-	if output, _ := p.output(); output != "" {
-		t.Errorf("standard error has %q", output)
-	}
 }

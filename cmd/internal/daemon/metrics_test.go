@@ -2,27 +2,20 @@ package daemon_test
 
 import (
 	"bytes"
-	"context"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"os"
 	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	api "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	olderapi "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1beta2"
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	older "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1beta2"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // scrape returns the metrics of a daemon.
@@ -141,78 +134,6 @@ func TestMetrics(t *testing.T) {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	if code := p.exit(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
-	}
-}
-
-// Each call of an overload is counted: those that ran, those that were refused, and those
-// whose time was over.
-func TestOverloadIsScraped(t *testing.T) {
-	const clients, each, after = 10, 32, 32
-	sockets(t)
-	p := start(t, "-metrics-bind-address=127.0.0.1:0")
-	p.await(t, "Serving ")
-	node := newTestNode(t)
-	var calls sync.WaitGroup
-	list := func(disks api.DiskClient, limit time.Duration) {
-		calls.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
-			disks.ListDiskIDs(ctx, &api.ListDiskIDsRequest{}) // the daemon counts the result
-		})
-	}
-	total := 0
-	got := map[string]int{}
-	awaitCounts := func() { // the daemon counts a call after its client has left
-		t.Helper()
-		if err := nodetest.Eventually(longLimit, func() error {
-			clear(got)
-			text, sum := scrape(t, p), 0
-			for _, m := range regexp.MustCompile(`(?m)^grpc_server_handled_total\{grpc_code="(\w+)",grpc_method="ListDiskIDs",grpc_service="v1.Disk",grpc_type="unary"\} ([1-9]\d*)$`).FindAllStringSubmatch(text, -1) {
-				n, _ := strconv.Atoi(m[2])
-				got[m[1]], sum = n, sum+n
-			}
-			started := fmt.Sprintf("\ngrpc_server_started_total{grpc_method=\"ListDiskIDs\",grpc_service=\"v1.Disk\",grpc_type=\"unary\"} %d\n", total)
-			refused := fmt.Sprintf("\ncsi_proxy_calls_refused_total{group=\"disk\"} %d\n", got["ResourceExhausted"])
-			if sum != total || !strings.Contains(text, started) || !strings.Contains(text, refused) {
-				return fmt.Errorf("of %d calls, %d are counted: %v", total, sum, got)
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	var connected []api.DiskClient
-	for range clients {
-		disks := api.NewDiskClient(node.connect(t, "disk", "v1"))
-		list(disks, longLimit) // connects
-		connected, total = append(connected, disks), total+1
-	}
-	calls.Wait()
-	if err := control(t).Fail(t.Context(), nodespec.Fault{Call: "Interfaces", Delay: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
-	for _, disks := range connected {
-		for range each {
-			list(disks, 3*time.Second)
-			total++
-		}
-	}
-	calls.Wait()
-	awaitCounts() // a call that still waits would run when the fault is cleared
-	if err := control(t).ClearFaults(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for range after {
-		list(node.disks, longLimit)
-		total++
-	}
-	calls.Wait()
-	awaitCounts()
-
-	t.Attr("measured", fmt.Sprintf("%d calls of an overloaded pipe: the scrape has %v", total, got))
-	if got["OK"] != clients+after || got["DeadlineExceeded"] != 32 || got["ResourceExhausted"] != clients*each-32 {
-		t.Errorf("%v, want %d OK, 32 DeadlineExceeded and %d ResourceExhausted", got, clients+after, clients*each-32)
 	}
 }
 

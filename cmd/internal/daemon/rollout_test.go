@@ -1,8 +1,6 @@
 package daemon_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,13 +9,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 )
 
 const waiting = "Waiting for another process to close its pipe"
@@ -111,23 +107,6 @@ func TestWaitingDaemonStops(t *testing.T) {
 	}
 }
 
-// The second daemon has the same metrics address, which it gets some time after the pipes.
-func TestWaitingDaemonTakesMetricsAddress(t *testing.T) {
-	sockets(t)
-	first := start(t, "-metrics-bind-address=127.0.0.1:0")
-	first.await(t, "Serving ")
-	output, _ := first.output()
-	_, address, _ := strings.Cut(output, "http://")
-	address, _, _ = strings.Cut(address, "/metrics")
-	second := start(t, "-metrics-bind-address="+address)
-	second.await(t, waiting)
-	first.cmd.Process.Signal(syscall.SIGTERM)
-	second.await(t, "Serving ")
-	if code, text := second.state(t, "/readyz"); code != http.StatusOK || text != "serving\n" {
-		t.Errorf("/readyz = %d %q, want 200", code, text)
-	}
-}
-
 // A daemon whose metrics address is taken serves volumes, and metrics as soon as it can. An
 // earlier daemon has closed its pipes while it finishes calls, and still has the address.
 func TestMetricsAddressIsFreeLater(t *testing.T) {
@@ -190,77 +169,4 @@ func TestWaitingDaemonNamesEveryProcess(t *testing.T) {
 			t.Errorf("/readyz lacks %q: %s", want, text)
 		}
 	}
-}
-
-// TestRollout replaces one daemon by another while drivers call all the time, and measures how
-// long drivers with this project's client get no answer. How often they try to reconnect is a
-// test of client/transport.
-func TestRollout(t *testing.T) {
-	sockets(t)
-	const drivers = 4
-	now := start(t)
-	now.await(t, "Serving ")
-	var running sync.WaitGroup
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var mu sync.Mutex
-	failed, outage := 0, make([]time.Time, drivers) // the first failure of the current outage
-	total, longest := 0, time.Duration(0)
-	for i := range drivers {
-		c := diskClient(t)
-		running.Go(func() {
-			for ctx.Err() == nil {
-				_, err := c.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
-				if ctx.Err() != nil {
-					return
-				}
-				mu.Lock()
-				total++
-				switch {
-				case err != nil:
-					failed++
-					if outage[i].IsZero() {
-						outage[i] = time.Now()
-					}
-				case !outage[i].IsZero():
-					longest = max(longest, time.Since(outage[i]))
-					outage[i] = time.Time{}
-				}
-				mu.Unlock()
-				time.Sleep(2 * time.Millisecond)
-			}
-		})
-	}
-	const rollouts = 5
-	var worst time.Duration
-	for range rollouts {
-		time.Sleep(500 * time.Millisecond) // of calls that succeed
-		next := start(t)
-		next.await(t, waiting)
-		now.cmd.Process.Signal(syscall.SIGTERM)
-		next.await(t, "Serving ")
-		begin := time.Now()
-		err := nodetest.Eventually(longLimit, func() error {
-			mu.Lock()
-			defer mu.Unlock()
-			for _, since := range outage {
-				if !since.IsZero() {
-					return errors.New("a driver has no answer")
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		worst = max(worst, time.Since(begin))
-		if code := now.exit(t); code != 0 {
-			t.Errorf("the old daemon ended with %d", code)
-		}
-		now = next
-	}
-	stop()
-	running.Wait()
-	t.Attr("measured", fmt.Sprintf("%d rollouts under the calls of %d drivers: %d of %d calls failed, the longest time without an answer was %v, of that %v after the new daemon served",
-		rollouts, drivers, failed, total, longest.Round(time.Millisecond), worst.Round(time.Millisecond)))
 }
