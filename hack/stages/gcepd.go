@@ -36,14 +36,7 @@ func gcepd(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	if err := r.command(ctx, ".", nil, "make", "build-host").Run(); err != nil {
-		return fmt.Errorf("make build-host: %w", err)
-	}
-	proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy-sim"))
-	if err != nil {
-		return err
-	}
-	env := []string{"GOWORK=off", "CSI_PROXY_GCEPD_BINARY=" + exe, "CSI_PROXY_SIM_BINARY=" + proxy}
+	env := []string{"GOWORK=off", "CSI_PROXY_GCEPD_BINARY=" + exe}
 	return r.goTest(ctx, labDir, env, vettedBefore, "./gcepd", "-run", gcepdTest)
 }
 

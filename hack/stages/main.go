@@ -53,7 +53,7 @@ func lists() map[string][]stage {
 	published := stage{"published", "the published client modules call our daemon, each in its own process", 2 * time.Minute, publishedClients}
 	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, disks by a driver, and the example driver; installs Wine once (root, Debian)", 12 * time.Minute, wineTests}
 	lab := stage{"lab", "Windows drivers under Wine, on a simulated node", 3 * time.Minute, labModule}
-	gce := stage{"gcepd", "a public driver, GCE PD, under Wine: csi-sanity, volumes, beta versions, a kill; downloads it once", 5 * time.Minute, gcepd}
+	gce := stage{"gcepd", "a public driver, GCE PD, under Wine: csi-sanity, volumes, beta versions; downloads it once", 5 * time.Minute, gcepd}
 	kill := stage{"kill", "the daemon is killed 100 times during calls, and what it has confirmed is still there; and 100 times while it logs", 2 * time.Minute, killTests(100)}
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
 	worlds := stage{"worlds", "the contract, the kills at every call and the changes between calls, in each world of the simulated node", 4 * time.Hour, allWorlds}

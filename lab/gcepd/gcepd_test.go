@@ -1,12 +1,16 @@
 package gcepd
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kubernetes-csi/csi-proxy/lab/cloud"
 	"github.com/kubernetes-csi/csi-proxy/lab/sanity"
+	"github.com/kubernetes-csi/csi-proxy/lab/session"
 	"github.com/kubernetes-csi/csi-proxy/lab/story"
 	"github.com/kubernetes-csi/csi-proxy/lab/winlab"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
@@ -38,29 +42,53 @@ func (s expectation) expected() string {
 
 // stories are the stories that the test runs.
 var stories = []expectation{
-	{cloud: "gce", versions: "v1"},
 	{cloud: "gce", versions: "beta"},
-	{cloud: "gce-nvme", versions: "v1"},
 	{cloud: "gce-nvme", versions: "beta", step: "NodeStageVolume", text: "could not find disk number",
 		why: "the published v1beta2 calls the identifier `serialNumber`, and the driver looks for `SerialNumber`"},
+	{cloud: "gce", versions: "v1"},
+	{cloud: "gce-nvme", versions: "v1"},
 }
 
 // The driver, its .exe as it is, works with our proxy as far as the tables say.
 func TestGCEPD(t *testing.T) {
-	l := open(t)
-	n := simnode.New(t, func(c *simnode.Config) { c.Attach = "seen" }) // the driver does not rescan, and a cloud needs longer than Windows to attach
-	l.mirror(n)
-	served := map[string]*serve.Server{
-		"v1":   serve.Start(t, n),
-		"beta": serve.Start(t, n, func(c *serve.Config) { c.APIs = winlab.BeforeV1() }),
+	exe := os.Getenv("CSI_PROXY_GCEPD_BINARY")
+	if exe == "" {
+		t.Skip("CSI_PROXY_GCEPD_BINARY does not name the driver's .exe; make gcepd builds it")
 	}
-
-	preset := named(t, "gce")
-	controller, metadata := startCloud(t, n, preset)
+	n := simnode.New(t, func(c *simnode.Config) { c.Attach = "seen" }) // the driver does not rescan, and a cloud needs longer than Windows to attach
+	var lab *winlab.Lab                                                // one at a time: each watches the files of the node
+	now := ""
+	start := func(versions, metadata string) (endpoint string, err error) {
+		if now != versions {
+			config := winlab.Config{Log: t.Output()}
+			if versions == "beta" {
+				config.Serve = serve.Config{APIs: winlab.BeforeV1()}
+			}
+			if lab != nil {
+				err = lab.Close()
+			}
+			next, opening := winlab.Open(t.Context(), n, config)
+			if err = errors.Join(err, opening); err != nil {
+				return "", err
+			}
+			lab, now = next, versions
+		}
+		err = lab.RunWith(t.Context(), winlab.Driver{Exe: exe, Args: []string{"--endpoint=ENDPOINT", "--run-controller-service=false", "--v=4"}, Env: cloud.Environment(metadata)})
+		return lab.Endpoint(), err
+	}
+	controller, metadata, preset := startCloud(t, n, "gce")
+	if _, err := start("v1", metadata); errors.Is(err, session.ErrNoWine) {
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		if err := lab.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	suite := func(versions string) sanity.Suite {
 		return sanity.Suite{
 			Name: versions, Controller: controller, Files: n.Filesystem(), VolumeID: preset.VolumeID,
-			Start: func() (string, error) { return l.start(served[versions].Dir(), metadata) },
+			Start: func() (string, error) { return start(versions, metadata) },
 		}
 	}
 	results, err := sanity.Run(t.Output(), suite("v1"), suite("beta"))
@@ -73,8 +101,8 @@ func TestGCEPD(t *testing.T) {
 	}
 
 	for _, s := range stories {
-		controller, metadata := startCloud(t, n, named(t, s.cloud))
-		endpoint, err := l.start(served[s.versions].Dir(), metadata)
+		controller, metadata, _ := startCloud(t, n, s.cloud)
+		endpoint, err := start(s.versions, metadata)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,10 +118,23 @@ func TestGCEPD(t *testing.T) {
 			t.Errorf("story of %s, %s: %v, want %s", s.cloud, s.versions, err, s.expected())
 		}
 	}
+}
 
-	if calls := kill(t, l); calls > 0 {
-		t.Logf("after the kill NodeStageVolume succeeded at call %d", calls)
+// startCloud starts a cloud's controller and metadata server for a node.
+func startCloud(t *testing.T, n *simnode.Node, name string) (controller, metadata string, preset cloud.Cloud) {
+	t.Helper()
+	preset, err := cloud.Named(name)
+	if err != nil {
+		t.Fatal(err)
 	}
+	c := cloud.New(n, preset)
+	if controller, err = c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if metadata, err = c.StartMetadata(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return controller, metadata, preset
 }
 
 // checkSpecs compares the specs that failed with the table.

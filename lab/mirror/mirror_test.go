@@ -231,20 +231,6 @@ func TestChangesWhileMirrorLooks(t *testing.T) {
 	}
 }
 
-// The mirror does not cut off what a program writes while the mirror looks.
-func TestFilesAreNotCutOff(t *testing.T) {
-	e := setup(t, mirror.Options{})
-	for i := range 100 {
-		file := fmt.Sprintf(`%s\new%d\file`, pods, i)
-		e.program(fmt.Sprintf(`mkdir|%s\new%d`, pods, i), "ok", `write|`+file+`|1`, "ok", `write|`+file+`|12345`, "ok")
-		e.exists(file, true)
-		files, err := e.node.Files(file)
-		if err != nil || len(files) != 1 || files[0].Size != 5 {
-			t.Fatalf("file %d, of 5 bytes, is %+v on the node, %v", i, files, err)
-		}
-	}
-}
-
 // What the node has, a program sees: directories, mounted volumes with their sizes, and
 // links.
 func TestNodeToProgram(t *testing.T) {

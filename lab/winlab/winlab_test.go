@@ -2,8 +2,6 @@ package winlab_test
 
 import (
 	"context"
-	"debug/pe"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -167,27 +165,6 @@ func TestBeforeV1(t *testing.T) {
 	}
 }
 
-// A driver that ends is an error with its output; the proxy can be an older one.
-func TestRun(t *testing.T) {
-	lab := winlab.New(t, simnode.New(t), func(c *winlab.Config) {
-		c.Serve = serve.Config{APIs: winlab.BeforeV1()}
-		c.Plain = true
-	})
-	exe := exampledriver.Build(t)
-	if err := lab.Run(t.Context(), exe, "-endpoint=udp://ADDRESS", "-node-id=node-1"); err == nil || !strings.Contains(err.Error(), "want unix://") {
-		t.Errorf("a driver that ends: %v, want its output", err)
-	}
-	if err := lab.Run(t.Context(), exe, "-endpoint=tcp://ADDRESS", "-node-id=node-1"); err != nil {
-		t.Fatal(err)
-	}
-	// The driver listens before it logs the versions.
-	for start := time.Now(); !strings.Contains(lab.Output(), `"disk":"v1beta3"`); time.Sleep(20 * time.Millisecond) {
-		if time.Since(start) > limit {
-			t.Fatalf("the driver has not found the versions that are served: %q", lab.Output())
-		}
-	}
-}
-
 // A driver serves on the endpoints that it ships with.
 func TestEndpoints(t *testing.T) {
 	lab := winlab.New(t, simnode.New(t), func(c *winlab.Config) { c.Plain = true })
@@ -283,43 +260,5 @@ func TestSilentDriver(t *testing.T) {
 				t.Errorf("run returned after %v", took)
 			}
 		})
-	}
-}
-
-// A path or a program that is wrong changes nothing for the driver that runs.
-func TestRunRefuses(t *testing.T) {
-	lab := winlab.New(t, simnode.New(t), func(c *winlab.Config) { c.Plain = true })
-	if err := lab.Run(t.Context(), exampledriver.Build(t), "-node-id=node-1"); err != nil {
-		t.Fatal(err)
-	}
-	endpoint, output := lab.Endpoint(), lab.Output()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	arm := filepath.Join(t.TempDir(), "arm.exe")
-	header := make([]byte, 512)
-	copy(header, "MZ")
-	binary.LittleEndian.PutUint32(header[0x3c:], 64)
-	copy(header[64:], "PE\x00\x00")
-	binary.LittleEndian.PutUint16(header[68:], pe.IMAGE_FILE_MACHINE_ARM64)
-	if err := os.WriteFile(arm, header, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for exe, want := range map[string]string{
-		filepath.Join(t.TempDir(), "typo.exe"): "no such file",
-		t.TempDir():                            "not a Windows amd64 program",
-		self:                                   "not a Windows amd64 program; build it with GOOS=windows GOARCH=amd64",
-		arm:                                    "not a Windows amd64 program",
-	} {
-		if err := lab.Run(t.Context(), exe); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("run %s = %v, want %q", exe, err, want)
-		}
-	}
-	if lab.Endpoint() != endpoint || endpoint == "" {
-		t.Errorf("the endpoint is %q, want that of the driver, %q", lab.Endpoint(), endpoint)
-	}
-	if !strings.HasPrefix(lab.Output(), output) {
-		t.Errorf("the output of the driver is lost: %q", lab.Output())
 	}
 }
