@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -75,27 +76,25 @@ func incidents() ([]incident, error) {
 	return all, nil
 }
 
-// findIncident returns the section of docs/run/troubleshooting.md with a heading.
-func findIncident(ts *testscript.TestScript, heading string) incident {
+// runIncident is the command of scripts that runs the commands of a section, whatever their exit
+// codes, and fails unless their output has the lines of the page.
+func runIncident(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: incident HEADING")
+	}
 	all, err := incidents()
 	ts.Check(err)
-	at := slices.IndexFunc(all, func(i incident) bool { return i.heading == heading })
+	at := slices.IndexFunc(all, func(i incident) bool { return i.heading == args[0] })
 	if at < 0 {
-		ts.Fatalf("%s has no section %q", incidentsPage, heading)
+		ts.Fatalf("%s has no section %q", incidentsPage, args[0])
 	}
-	return all[at]
-}
-
-// run runs the commands of a section, whatever their exit codes, and fails unless their output
-// has the lines of the page.
-func (i incident) run(ts *testscript.TestScript) {
-	for _, c := range i.commands {
+	for _, c := range all[at].commands {
 		_ = ts.Exec("sh", "-c", c.line) // most end with 3
 		output := ts.ReadFile("stdout")
 		for _, line := range c.want {
 			pattern := `(?m)^` + strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".*") + `$`
 			if !regexp.MustCompile(pattern).MatchString(output) {
-				ts.Fatalf("%s: %s does not print\n%s\nbut\n%s", i.heading, c.line, line, output)
+				ts.Fatalf("%s: %s does not print\n%s\nbut\n%s", args[0], c.line, line, output)
 			}
 		}
 	}
@@ -183,4 +182,33 @@ func TestIncidentsAreShown(t *testing.T) {
 			}
 		}
 	}
+}
+
+// runOverdue is the command of scripts that runs a command whose call continues when its time is
+// over: a line of csi-proxyctl calls matches the pattern, and its caller is gone. The variable
+// TIMEOUT is the command's time limit. On a busy machine, the time can be over before the call has
+// got that far; then the command runs again with more time.
+func runOverdue(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: overdue PATTERN PROGRAM ARGUMENT...")
+	}
+	there := regexp.MustCompile("(?m)^[0-9].* gone .*" + args[0])
+	late := regexp.MustCompile(`(?s)DeadlineExceeded.*\ncsi-proxyctl: hint: .*csi-proxyctl calls`)
+	for limit := 200 * time.Millisecond; limit < longLimit; limit *= 2 {
+		ts.Setenv("TIMEOUT", limit.String())
+		if err := ts.Exec(args[1], args[2:]...); err == nil || !late.MatchString(ts.ReadFile("stderr")) {
+			ts.Fatalf("the command does not exceed its time limit, or does not name csi-proxyctl calls: %v", err)
+		}
+		for {
+			ts.Check(ts.Exec("csi-proxyctl", "calls", "--no-headers"))
+			calls := ts.ReadFile("stdout")
+			if there.MatchString(calls) {
+				return
+			}
+			if calls == "" {
+				break // it ended
+			}
+		}
+	}
+	ts.Fatalf("no call is like %s when its time is over", args[0])
 }

@@ -72,7 +72,6 @@ func TestScripts(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("all tests of a machine share named pipes: run it on Linux, where each has its own sockets")
 	}
-	o := &observer{logged: map[string]int{}, counted: map[string]map[string]string{}}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
@@ -139,15 +138,10 @@ func TestScripts(t *testing.T) {
 				defer z.Close()
 				ts.Check(os.CopyFS(ts.MkAbs(args[1]), z))
 			},
-			// incident HEADING [SOURCE=PATTERN...] asks the sources, and runs the commands of a
-			// section of docs/run/troubleshooting.md.
-			"incident": o.incident,
-			// mark makes everything that the sources say now old, so that the next incident has
-			// only what is new.
-			"mark":    func(ts *testscript.TestScript, _ bool, _ []string) { o.mark(ts) },
-			"overdue": o.overdue,
-			"fill":    runFill,
-			"flood":   runFlood,
+			"incident": runIncident, // see there, as for these
+			"overdue":  runOverdue,
+			"fill":     runFill,
+			"flood":    runFlood,
 			// exits CODE PROGRAM ARGUMENT... fails unless a program ends with an exit code.
 			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) < 2 {
