@@ -24,6 +24,9 @@ const (
 // why one. The zero trouble is none.
 type trouble struct{ result, cause, remedy string }
 
+// problem returns the trouble of something that should be fixed.
+func problem(cause, remedy string) trouble { return trouble{resultProblem, cause, remedy} }
+
 // of returns the finding of a check.
 func (t trouble) of(check string) finding { return finding{t.result, check, t.cause, t.remedy} }
 
@@ -120,11 +123,10 @@ var inUse = []string{"being used by another process", "The requested resource is
 const heldRemedy = "end the programs that have it open: the pod's containers, or a shell or service on the node; handle.exe of Sysinternals and the Resource Monitor show which; " +
 	`exclude C:\var\lib\kubelet from virus scanners. The kubelet tries again; if nothing has it open, kubectl drain and restart the node`
 
-// heldTrouble says that a call could not undo something because a program uses it, and what to
-// do; or "". links are where the pods' links lead.
-func heldTrouble(f *admin.FailedCall, links []*admin.Way) (cause, remedy string) {
+// heldTrouble says that a call could not undo something because a program uses it. links are where the pods' links lead.
+func heldTrouble(f *admin.FailedCall, links []*admin.Way) trouble {
 	if !undoing(f.Call) || !slices.ContainsFunc(inUse, func(text string) bool { return strings.Contains(f.Error, text) }) {
-		return "", ""
+		return trouble{}
 	}
 	var pods []string
 	for _, way := range links {
@@ -134,11 +136,11 @@ func heldTrouble(f *admin.FailedCall, links []*admin.Way) (cause, remedy string)
 			}
 		}
 	}
-	remedy = heldRemedy
+	remedy := heldRemedy
 	if len(pods) > 0 {
 		remedy = fmt.Sprintf("delete the pods that still link to it: %s; then ", strings.Join(pods, ", ")) + remedy
 	}
-	return f.Call.GetMethod() + " failed " + howFailed(f), remedy
+	return problem(f.Call.GetMethod()+" failed "+howFailed(f), remedy)
 }
 
 // The paths at which the kubelet publishes a persistent volume to a pod, and stages one: by the hash
@@ -164,8 +166,7 @@ func wayTrouble(node *admin.DescribeResponse, w *admin.Way, links func() []*admi
 	case w.Share != "": // the check of mappings has it
 		return "", trouble{}
 	case last.Volume != "" && node.VolumesError == "" && !slices.ContainsFunc(node.Volumes, func(v *admin.Volume) bool { return strings.EqualFold(v.Id, last.Volume) }):
-		cause, remedy := goneTrouble(node, "that is mounted at "+last.Path)
-		return last.Volume, trouble{resultProblem, cause, remedy}
+		return last.Volume, goneTrouble(node, "that is mounted at "+last.Path)
 	case w.Error != "":
 		return w.Location, trouble{resultProblem, w.Location + " cannot be opened: " + w.Error, "look for a volume or disk that does not answer: csi-proxyctl doctor"}
 	case w.Missing != "" && len(w.Hops) > 0:
@@ -232,23 +233,23 @@ func mapAgain(share string) string {
 }
 
 // goneTrouble explains a volume that the node does not have.
-func goneTrouble(node *admin.DescribeResponse, which string) (cause, remedy string) {
+func goneTrouble(node *admin.DescribeResponse, which string) trouble {
 	var offline []string
 	for _, d := range node.Disks {
 		if !d.Online && d.Error == "" {
 			offline = append(offline, number(d.Number))
 		}
 	}
-	cause = "the volume " + which + " is not on this node: its disk was detached"
+	cause := "the volume " + which + " is not on this node: its disk was detached"
 	switch len(offline) {
 	case 0:
-		return cause, "attach the disk again and run: csi-proxyctl call disk/v1 Rescan; or delete the pod, so that the kubelet unmounts it"
+		return problem(cause, "attach the disk again and run: csi-proxyctl call disk/v1 Rescan; or delete the pod, so that the kubelet unmounts it")
 	case 1:
 		cause += ", or is the offline disk " + offline[0]
 	default:
 		cause += ", or is one of the offline disks " + strings.Join(offline, ", ")
 	}
-	return cause, fmt.Sprintf("csi-proxyctl why %s shows why the disk is offline; if it is another disk, attach that one again and run: csi-proxyctl call disk/v1 Rescan", offline[0])
+	return problem(cause, fmt.Sprintf("csi-proxyctl why %s shows why the disk is offline; if it is another disk, attach that one again and run: csi-proxyctl call disk/v1 Rescan", offline[0]))
 }
 
 // twinTrouble says that another disk has the serial number of a disk. A second path to the same

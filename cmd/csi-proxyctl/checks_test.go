@@ -58,8 +58,8 @@ func TestAdviceDoesNoHarm(t *testing.T) {
 			v := &admin.Volume{Id: id, Disks: []uint32{1}, FileSystem: "NTFS", SizeBytes: 1000, FreeBytes: 500}
 			node := &admin.DescribeResponse{Disks: []*admin.Disk{d}, Volumes: u.volumes(v)}
 			break_(d, v)
-			_, ofVolume := volumeTrouble(&app{}, node, v)
-			_, ofDisk := diskTrouble(node, d, "disk 1")
+			ofVolume := volumeTrouble(&app{}, node, v).remedy
+			ofDisk := diskTrouble(node, d, "disk 1").remedy
 			remedies := []string{ofVolume, ofDisk}
 			for _, f := range slices.Concat(examineDisks(node, nil), examineVolumes(&app{}, node), examineTargets(node, false)) {
 				remedies = append(remedies, f.Hint)

@@ -152,11 +152,10 @@ func examineDisks(node *admin.DescribeResponse, serials map[uint32]string) []fin
 					"one is a copy of the other; take the one that is offline online with SetDiskState, and Windows then gives it an identity of its own; or detach it, if no pod needs it"})
 			}
 		}
-		if cause, remedy := diskTrouble(node, d, what); cause != "" {
-			found = append(found, finding{resultProblem, "disks", cause, remedy})
-		}
-		if t := twinTrouble(node, d, serials); t.result != "" && !slices.Contains(found, t.of("disks")) {
-			found = append(found, t.of("disks"))
+		for _, t := range []trouble{diskTrouble(node, d, what), twinTrouble(node, d, serials)} {
+			if t.result != "" && !slices.Contains(found, t.of("disks")) {
+				found = append(found, t.of("disks"))
+			}
 		}
 	}
 	return found
@@ -210,21 +209,20 @@ func examineVolumes(a *app, node *admin.DescribeResponse) []finding {
 	var found []finding
 	mounted := 0
 	if allSilent(node) {
-		cause, remedy := volumeTrouble(a, node, node.Volumes[0])
-		return []finding{{resultProblem, check, cause, remedy}}
+		return []finding{volumeTrouble(a, node, node.Volumes[0]).of(check)}
 	}
 	for _, v := range node.Volumes {
 		if len(v.MountedAt) == 0 {
 			if v.Error != "" { // it may be mounted
-				cause, remedy := volumeTrouble(a, node, v)
-				found = append(found, finding{resultProblem, check, cause, remedy})
+				found = append(found, volumeTrouble(a, node, v).of(check))
 			}
 			continue
 		}
 		mounted++
 		at := v.MountedAt[0]
-		if cause, remedy := volumeTrouble(a, node, v); cause != "" {
-			found = append(found, finding{resultProblem, check, fmt.Sprintf("at %s, %s", at, cause), remedy})
+		if t := volumeTrouble(a, node, v); t.result != "" {
+			t.cause = fmt.Sprintf("at %s, %s", at, t.cause)
+			found = append(found, t.of(check))
 			continue
 		}
 		for _, t := range volumeNotes(a, node, v) {
@@ -434,8 +432,7 @@ func examineCalls(flying []*admin.Call) []finding {
 			continue
 		}
 		if hung++; hung <= mostCalls {
-			cause, remedy := hangTrouble(flying, c)
-			found = append(found, finding{resultProblem, check, cause, remedy})
+			found = append(found, hangTrouble(flying, c).of(check))
 		}
 	}
 	if hung > mostCalls {
@@ -463,10 +460,10 @@ func examineCalls(flying []*admin.Call) []finding {
 func examineFailed(failed []*admin.FailedCall, links []*admin.Way) (found []finding) {
 	var others []*admin.FailedCall
 	for _, f := range failed {
-		cause, remedy := heldTrouble(f, links)
+		t := heldTrouble(f, links)
 		switch {
-		case cause != "":
-			found = append(found, finding{resultProblem, "calls", cause, remedy})
+		case t.result != "":
+			found = append(found, t.of("calls"))
 		case f.Call.GetChanges() || !slices.Contains([]string{"NotFound", "Canceled"}, f.Code): // drivers ask for what may not exist
 			others = append(others, f)
 		}

@@ -27,23 +27,23 @@ func TestWhyOffline(t *testing.T) {
 	} {
 		d := &admin.Disk{Number: 2, Identity: "0x1234", OfflineReason: c.reason, ReadOnly: c.reason == "Collision"}
 		other := &admin.Disk{Number: 1, Identity: "0x1234", Online: true}
-		cause, remedy := diskTrouble(&admin.DescribeResponse{Disks: []*admin.Disk{d}}, d, "disk 2")
-		if want := "disk 2 is offline: " + c.alone; cause != want || !strings.Contains("; "+remedy, c.remedy) {
-			t.Errorf("%q: %q, remedy %q, want %q and %q", c.reason, cause, remedy, want, c.remedy)
+		is := diskTrouble(&admin.DescribeResponse{Disks: []*admin.Disk{d}}, d, "disk 2")
+		if want := "disk 2 is offline: " + c.alone; is.cause != want || !strings.Contains("; "+is.remedy, c.remedy) {
+			t.Errorf("%q: %q, remedy %q, want %q and %q", c.reason, is.cause, is.remedy, want, c.remedy)
 		}
 		if c.beside == "" {
 			c.beside = c.alone
 		}
-		cause, remedy = diskTrouble(&admin.DescribeResponse{Disks: []*admin.Disk{other, d}}, d, "disk 2")
-		if want := "disk 2 is offline: " + c.beside; cause != want || remedy == "" {
-			t.Errorf("%q beside its twin: %q, remedy %q, want %q", c.reason, cause, remedy, want)
+		is = diskTrouble(&admin.DescribeResponse{Disks: []*admin.Disk{other, d}}, d, "disk 2")
+		if want := "disk 2 is offline: " + c.beside; is.cause != want || is.remedy == "" {
+			t.Errorf("%q beside its twin: %q, remedy %q, want %q", c.reason, is.cause, is.remedy, want)
 		}
 		if got := offlineReason(d, nil); !strings.HasPrefix(c.alone, got) || got == "" {
 			t.Errorf("%q in the list: %q, want the beginning of %q", c.reason, got, c.alone)
 		}
 		if c.reason == redundantPath {
-			if strings.Contains(remedy, "is_online=true") {
-				t.Errorf("%q: the remedy brings it online: %q", c.reason, remedy)
+			if strings.Contains(is.remedy, "is_online=true") {
+				t.Errorf("%q: the remedy brings it online: %q", c.reason, is.remedy)
 			}
 			expectFindings(t, examineDisks(&admin.DescribeResponse{Disks: []*admin.Disk{other, d}}, nil), "problem another path")
 		}

@@ -63,7 +63,7 @@ func TestTerminalSeesOnlyText(t *testing.T) {
 func TestRemediesQuote(t *testing.T) {
 	const evil = "A B;calc.exe $(x)'"
 	const safe = "'A B;calc.exe $(x)'''"
-	_, foreign := foreignTrouble(&admin.Disk{Number: 1, Style: "RAW"}, false, &admin.DiskContent{Serial: evil, Found: []*admin.Content{{What: "XFS"}}}, "disk 1")
+	foreign := foreignTrouble(&admin.Disk{Number: 1, Style: "RAW"}, false, &admin.DiskContent{Serial: evil, Found: []*admin.Content{{What: "XFS"}}}, "disk 1").remedy
 	share := &inquiry{a: &app{}, node: &admin.DescribeResponse{}}
 	share.share(t.Context(), &admin.Way{Share: `\\nas\` + evil})
 	for what, remedy := range map[string]string{

@@ -128,6 +128,13 @@ func (q *inquiry) conclude(result, cause, remedy string) {
 
 func (q *inquiry) blame(cause, remedy string) { q.conclude(resultProblem, cause, remedy) }
 
+// take concludes a trouble, if there is one.
+func (q *inquiry) take(t trouble) {
+	if t.result != "" {
+		q.conclude(t.result, t.cause, t.remedy)
+	}
+}
+
 // why explains what a text names.
 func (a *app) why(ctx context.Context, text string) (explanation, error) {
 	q := &inquiry{a: a, text: text, explanation: explanation{Steps: []whyStep{}}}
@@ -192,8 +199,8 @@ func (q *inquiry) causeInText() {
 		if key == waits && hanging(c) {
 			q.step("call", "%s", callText(c))
 			if result != resultProblem {
-				trouble, todo := hangTrouble(q.calls, c)
-				result, cause, command = resultProblem, "the kubelet or the driver waited in vain, and a call hangs, which may be why: "+trouble, todo
+				t := hangTrouble(q.calls, c)
+				result, cause, command = resultProblem, "the kubelet or the driver waited in vain, and a call hangs, which may be why: "+t.cause, t.remedy
 			}
 		}
 	}
@@ -303,22 +310,22 @@ func (q *inquiry) checkCallsWith(match func(field) bool) []*admin.FailedCall {
 		q.busy = true
 		q.step("call", "%s", callText(c))
 		if hanging(c) {
-			q.blame(hangTrouble(q.calls, c))
+			q.take(hangTrouble(q.calls, c))
 		}
 	}
 	return q.failures(match)
 }
 
-// hangTrouble returns what is wrong with a hanging call, and what to do.
-func hangTrouble(calls []*admin.Call, c *admin.Call) (cause, remedy string) {
+// hangTrouble returns what is wrong with a hanging call.
+func hangTrouble(calls []*admin.Call, c *admin.Call) trouble {
 	const unfinished = "Windows has not finished it, and it cannot be stopped: csi-proxyctl calls --watch shows whether it ends; if it does not, check the disk, and restart the node"
 	switch holder := holderOf(calls, c); {
 	case c.WaitsFor == "" && c.Phase == "running":
-		return callText(c), unfinished
+		return problem(callText(c), unfinished)
 	case c.WaitsFor != "" && holder != nil && holder.WaitsFor == "" && hanging(holder):
-		return callText(holder) + fmt.Sprintf("; call %d, %s, waits for it", c.Id, c.Method), unfinished
+		return problem(callText(holder)+fmt.Sprintf("; call %d, %s, waits for it", c.Id, c.Method), unfinished)
 	default: // it may continue at any time
-		return callText(c), "it only waits: csi-proxyctl calls --watch shows whether the calls before it end"
+		return problem(callText(c), "it only waits: csi-proxyctl calls --watch shows whether the calls before it end")
 	}
 }
 
@@ -601,7 +608,7 @@ func (q *inquiry) path(ctx context.Context, path string) {
 	target := strings.HasSuffix(strings.ToLower(wanted), "mount") // the kubelet stages or publishes a volume there
 	switch {
 	case t.result == resultProblem && (len(way.Hops) == 0 || way.Error+way.Missing != "" || !target):
-		q.blame(t.cause, t.remedy)
+		q.take(t)
 	case t.result != "":
 		q.blameFailed(failed)
 		groups := map[bool][]string{true: {"smb"}}[way.Missing != ""]
@@ -741,7 +748,7 @@ func (q *inquiry) gone(volume, which string) {
 			q.disk(d)
 		}
 	}
-	q.blame(goneTrouble(q.node, which))
+	q.take(goneTrouble(q.node, which))
 }
 
 // volumeAt returns the volume with an ID, or the volume that a path without links is on.
@@ -801,41 +808,41 @@ func (q *inquiry) checkVolume(v *admin.Volume, failed []*admin.FailedCall) {
 	if answers && (unmounted || v.FileSystem == "") {
 		q.blameFailed(failed)
 	}
-	switch cause, remedy := volumeTrouble(q.a, q.node, v); {
-	case cause == "":
+	t := volumeTrouble(q.a, q.node, v)
+	if t.result == "" {
 		for _, t := range volumeNotes(q.a, q.node, v) {
-			q.conclude(t.result, t.cause, t.remedy)
+			q.take(t)
 		}
-	case answers && unmounted && v.FileSystem == "":
-		q.conclude(resultNote, cause, remedy)
-	default:
-		q.blame(cause, remedy)
 	}
+	if t.result != "" && answers && unmounted && v.FileSystem == "" {
+		t.result = resultNote
+	}
+	q.take(t)
 }
 
-// volumeTrouble returns what is wrong with a volume and what to do, or "".
-func volumeTrouble(a *app, node *admin.DescribeResponse, v *admin.Volume) (cause, remedy string) {
+// volumeTrouble returns what is wrong with a volume.
+func volumeTrouble(a *app, node *admin.DescribeResponse, v *admin.Volume) trouble {
 	standing := volumeStanding(node, v)
 	switch {
 	case v.Error != "" && allSilent(node):
-		return fmt.Sprintf("none of the %d volumes of the node answers: %s", len(node.Volumes), v.Error), devicesHang
+		return problem(fmt.Sprintf("none of the %d volumes of the node answers: %s", len(node.Volumes), v.Error), devicesHang)
 	case v.Error != "" && !v.Offline:
-		return fmt.Sprintf("the volume %s does not answer: %s", v.Id, v.Error),
-			standing.remedy("look for errors of disks in the System event log, and for calls that hang with csi-proxyctl calls", "detach and attach its disk, and run chkdsk on the volume")
+		return problem(fmt.Sprintf("the volume %s does not answer: %s", v.Id, v.Error),
+			standing.remedy("look for errors of disks in the System event log, and for calls that hang with csi-proxyctl calls", "detach and attach its disk, and run chkdsk on the volume"))
 	case v.Offline:
 		disk := "NUMBER"
 		if len(v.Disks) > 0 {
 			disk = number(v.Disks[0])
 		}
-		return fmt.Sprintf("the volume %s is offline, because the node does not mount new volumes automatically", v.Id),
-			"csi-proxyctl call volume/v1 ListVolumesOnDisk disk_number=" + disk + " brings it online"
+		return problem(fmt.Sprintf("the volume %s is offline, because the node does not mount new volumes automatically", v.Id),
+			"csi-proxyctl call volume/v1 ListVolumesOnDisk disk_number="+disk+" brings it online")
 	case v.FileSystem == "":
-		return fmt.Sprintf("the volume %s has no file system that Windows recognizes: it was not formatted, or is damaged, or is of another system", v.Id),
-			standing.remedy("check that the right disk is attached", fmt.Sprintf("if nothing on it is needed: csi-proxyctl call volume/v1 FormatVolume 'volume_id=%s', which refuses to overwrite content", v.Id))
+		return problem(fmt.Sprintf("the volume %s has no file system that Windows recognizes: it was not formatted, or is damaged, or is of another system", v.Id),
+			standing.remedy("check that the right disk is attached", fmt.Sprintf("if nothing on it is needed: csi-proxyctl call volume/v1 FormatVolume 'volume_id=%s', which refuses to overwrite content", v.Id)))
 	case v.SizeBytes > 0 && v.FreeBytes < v.SizeBytes/100:
-		return fmt.Sprintf("the volume %s is full: %s of %s are free", v.Id, a.size(v.FreeBytes), a.size(v.SizeBytes)), "expand the persistent volume claim, or remove files"
+		return problem(fmt.Sprintf("the volume %s is full: %s of %s are free", v.Id, a.size(v.FreeBytes), a.size(v.SizeBytes)), "expand the persistent volume claim, or remove files")
 	}
-	return "", ""
+	return trouble{}
 }
 
 func (q *inquiry) volumeText(v *admin.Volume) string {
@@ -916,12 +923,8 @@ func (q *inquiry) diskText(d *admin.Disk) string {
 }
 
 func (q *inquiry) checkDisk(d *admin.Disk) {
-	if cause, remedy := diskTrouble(q.node, d, fmt.Sprintf("disk %d", d.Number)); cause != "" {
-		q.blame(cause, remedy)
-	}
-	if t := twinTrouble(q.node, d, q.serials()); t.result != "" {
-		q.blame(t.cause, t.remedy)
-	}
+	q.take(diskTrouble(q.node, d, fmt.Sprintf("disk %d", d.Number)))
+	q.take(twinTrouble(q.node, d, q.serials()))
 	if d.Bus == "iSCSI" {
 		q.examined(q.iscsi)
 		if !slices.ContainsFunc(q.node.Sessions, func(s *admin.Session) bool { return slices.Contains(s.Disks, d.Number) }) {
@@ -939,21 +942,20 @@ func (q *inquiry) serials() map[uint32]string {
 	return all
 }
 
-// diskTrouble returns what is wrong with a disk, and what to do, or "". The cause calls the disk
-// name.
-func diskTrouble(node *admin.DescribeResponse, d *admin.Disk, name string) (cause, remedy string) {
+// diskTrouble returns what is wrong with a disk. The cause calls the disk name.
+func diskTrouble(node *admin.DescribeResponse, d *admin.Disk, name string) trouble {
 	switch {
 	case d.Error != "":
-		return name + " does not answer: " + d.Error, diskStanding(node, d).remedy("check how it is attached, and look for its errors in the System event log", "detach it if it is broken")
+		return problem(name+" does not answer: "+d.Error, diskStanding(node, d).remedy("check how it is attached, and look for its errors in the System event log", "detach it if it is broken"))
 	case !d.Online:
 		why := whyOffline(d, node.Disks)
-		return name + " is offline: " + why.reason + why.more, why.remedy
+		return problem(name+" is offline: "+why.reason+why.more, why.remedy)
 	case d.ReadOnly:
-		return name + " is read-only: Windows has set its attribute", fmt.Sprintf("run on the node: Set-Disk -Number %d -IsReadOnly $false", d.Number)
+		return problem(name+" is read-only: Windows has set its attribute", fmt.Sprintf("run on the node: Set-Disk -Number %d -IsReadOnly $false", d.Number))
 	case d.WriteProtected:
-		return name + " refuses writes: the device is write-protected, or another machine uses it", "check how it is attached, and whether another node still has it"
+		return problem(name+" refuses writes: the device is write-protected, or another machine uses it", "check how it is attached, and whether another node still has it")
 	}
-	return "", ""
+	return trouble{}
 }
 
 // notListed explains a disk that Describe does not list.
@@ -1036,9 +1038,7 @@ func (q *inquiry) content(ctx context.Context, d *admin.Disk, hasVolumes bool) {
 	for _, f := range found.GetFound() {
 		q.step("disk", "at byte %d: %s, %s", f.OffsetBytes, f.What, q.a.size(f.LengthBytes))
 	}
-	if t.result != "" {
-		q.conclude(t.result, t.cause, t.remedy)
-	}
+	q.take(t)
 }
 
 // contentTrouble looks at the content of a disk, and returns it with what is wrong about it. The
@@ -1048,10 +1048,7 @@ func (a *app) contentTrouble(ctx context.Context, d *admin.Disk, hasVolumes bool
 	if err != nil {
 		return nil, trouble{resultUnknown, fmt.Sprintf("the content of %s is not known: %s", name, brief(err)), "csi-proxyctl calls --failed -o yaml shows which calls of Windows failed"}
 	}
-	if cause, remedy := foreignTrouble(d, hasVolumes, found, name); cause != "" {
-		return found, trouble{resultProblem, cause, remedy}
-	}
-	return found, trouble{}
+	return found, foreignTrouble(d, hasVolumes, found, name)
 }
 
 // What csi-proxy calls content that has no name of its own.
@@ -1061,11 +1058,10 @@ const (
 	emptyTable     = "partition table without partitions"
 )
 
-// foreignTrouble says that a disk has content of another system, and what to do; or "". The cause
-// calls the disk name. A partition table that Windows knows is not such content, nor is what a
+// foreignTrouble says that a disk has content of another system. The cause calls the disk name. A partition table that Windows knows is not such content, nor is what a
 // format may have left in the volume of a partition: FormatVolume knows whether it may continue
 // there.
-func foreignTrouble(d *admin.Disk, hasVolumes bool, found *admin.DiskContent, name string) (cause, remedy string) {
+func foreignTrouble(d *admin.Disk, hasVolumes bool, found *admin.DiskContent, name string) trouble {
 	ofWindows := []string{"NTFS", "ReFS", "exFAT", "FAT", bootSector, unknownContent}
 	tables := []string{"GPT partition table", bootSector, emptyTable}
 	var foreign []string
@@ -1081,10 +1077,10 @@ func foreignTrouble(d *admin.Disk, hasVolumes bool, found *admin.DiskContent, na
 		}
 	}
 	if foreign == nil {
-		return "", ""
+		return trouble{}
 	}
-	return fmt.Sprintf("%s has content that is not a Windows volume (%s), which csi-proxy does not overwrite", name, strings.Join(foreign, ", ")),
-		fmt.Sprintf("check that the right disk is attached; if its data is not needed: csi-proxyctl disk clear %d --serial %s", d.Number, quoted(cmp.Or(found.Serial, found.Page83, "SERIAL")))
+	return problem(fmt.Sprintf("%s has content that is not a Windows volume (%s), which csi-proxy does not overwrite", name, strings.Join(foreign, ", ")),
+		fmt.Sprintf("check that the right disk is attached; if its data is not needed: csi-proxyctl disk clear %d --serial %s", d.Number, quoted(cmp.Or(found.Serial, found.Page83, "SERIAL"))))
 }
 
 // pipe explains a pipe by the name of its file.

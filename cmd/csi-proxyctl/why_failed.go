@@ -109,10 +109,10 @@ func errorOf(f *admin.FailedCall) string {
 	return f.Error
 }
 
-// failedTrouble returns what is wrong with a failed call, and what to do.
-func failedTrouble(f *admin.FailedCall) (cause, remedy string) {
-	return f.Call.GetMethod() + " failed " + howFailed(f),
-		"correct what the error names; the driver tries again. csi-proxyctl calls --failed -o yaml shows which calls of Windows failed in it"
+// failedTrouble returns what is wrong with a failed call.
+func failedTrouble(f *admin.FailedCall) trouble {
+	return problem(f.Call.GetMethod()+" failed "+howFailed(f),
+		"correct what the error names; the driver tries again. csi-proxyctl calls --failed -o yaml shows which calls of Windows failed in it")
 }
 
 // undoes are the verbs of methods that undo something: their failure is not the reason why
@@ -128,19 +128,19 @@ func undoing(c *admin.Call) bool {
 // it is a note.
 func (q *inquiry) blameFailed(failed []*admin.FailedCall) {
 	if at := slices.IndexFunc(failed, q.quotes); at >= 0 {
-		q.blame(failedTrouble(failed[at]))
+		q.take(failedTrouble(failed[at]))
 		return
 	}
 	for _, f := range failed {
 		if !undoing(f.Call) && diskOf(f.Call) == "" {
-			q.blame(failedTrouble(f))
+			q.take(failedTrouble(f))
 			return
 		}
 	}
 	for _, f := range failed {
 		if n := diskOf(f.Call); n != "" && !undoing(f.Call) {
-			cause, remedy := failedTrouble(f)
-			q.conclude(resultNote, fmt.Sprintf("%s; it may be the cause, if disk %s was this disk then", trimStop(cause), n), remedy)
+			t := failedTrouble(f)
+			q.conclude(resultNote, fmt.Sprintf("%s; it may be the cause, if disk %s was this disk then", trimStop(t.cause), n), t.remedy)
 			return
 		}
 	}
@@ -163,7 +163,7 @@ func trimStop(text string) string { return strings.TrimSuffix(text, ".") }
 // blameQuoted blames the failed call that the text is about if nothing else is wrong.
 func (q *inquiry) blameQuoted() {
 	if at := slices.IndexFunc(q.failed, q.quotes); at >= 0 {
-		q.blame(failedTrouble(q.failed[at]))
+		q.take(failedTrouble(q.failed[at]))
 	}
 }
 
@@ -171,14 +171,13 @@ func (q *inquiry) blameQuoted() {
 // is wrong. That another call failed is a note: what it was to make may be there.
 func (q *inquiry) blameHeld(ctx context.Context) {
 	for _, f := range q.seen {
-		if cause, _ := heldTrouble(f, nil); cause == "" || q.Result == resultProblem {
-			continue
+		if heldTrouble(f, nil).result != "" && q.Result != resultProblem {
+			q.take(heldTrouble(f, q.links(ctx)))
 		}
-		q.blame(heldTrouble(f, q.links(ctx)))
 	}
 	if len(q.seen) > 0 && q.Result == resultOK {
-		cause, remedy := failedTrouble(q.seen[0])
-		q.conclude(resultNote, q.Cause+"; but "+cause, remedy)
+		t := failedTrouble(q.seen[0])
+		q.conclude(resultNote, q.Cause+"; but "+t.cause, t.remedy)
 	}
 }
 
@@ -189,34 +188,30 @@ func (q *inquiry) blameUnstaged(result, cause, remedy string, groups ...string) 
 	if q.Result == resultProblem {
 		return
 	}
-	suspect, first := "", ""
-	suspected := func(kind, step string, c *admin.Call, trouble, todo string) {
+	var suspect trouble
+	suspected := func(kind, step string, c *admin.Call, t trouble) {
 		q.step(kind, "%s; it may be the cause: %s", trimStop(step), cmp.Or(c.GetTarget(), "it names no disk and no volume")+q.onDisks(c))
-		if suspect == "" {
-			suspect, first = trouble, todo
-		}
+		suspect = cmp.Or(suspect, t)
 	}
 	groups = append(groups, "disk", "volume", "iscsi")
 	for _, c := range likelyFirst(q.calls, func(c *admin.Call) *admin.Call { return c }) {
 		if hanging(c) && q.mayBeOf(c, groups) { // one that only looks keeps a driver from the next step, too
-			trouble, todo := hangTrouble(q.calls, c)
-			suspected("call", callText(c), c, trouble, todo)
+			suspected("call", callText(c), c, hangTrouble(q.calls, c))
 		}
 	}
 	for _, f := range likelyFirst(q.failed, (*admin.FailedCall).GetCall) {
 		if f.Call.GetChanges() && q.mayBeOf(f.Call, groups) {
-			trouble, todo := failedTrouble(f)
-			suspected("failed", f.Call.GetMethod()+" "+howFailed(f), f.Call, trouble, todo)
+			suspected("failed", f.Call.GetMethod()+" "+howFailed(f), f.Call, failedTrouble(f))
 		}
 	}
-	if suspect != "" {
+	if suspect.result != "" {
 		result = resultProblem
-		cause += "; the cause may be: " + suspect
+		cause += "; the cause may be: " + suspect.cause
 		what := "the disk"
 		if slices.Contains(groups, "smb") {
 			what = "the disk or share"
 		}
-		remedy = "if that is about " + what + " of this volume: " + first + ". Otherwise: " + remedy
+		remedy = "if that is about " + what + " of this volume: " + suspect.remedy + ". Otherwise: " + remedy
 	}
 	q.conclude(result, cause, remedy)
 }

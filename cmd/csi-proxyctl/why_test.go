@@ -220,7 +220,7 @@ func TestWhyForeignContent(t *testing.T) {
 		if c.want != "" {
 			want = "disk 1 has content that is not a Windows volume (" + c.want + "), which csi-proxy does not overwrite"
 		}
-		if cause, _ := foreignTrouble(&admin.Disk{Number: 1, Style: c.style}, c.hasVolumes, in, "disk 1"); cause != want {
+		if cause := foreignTrouble(&admin.Disk{Number: 1, Style: c.style}, c.hasVolumes, in, "disk 1").cause; cause != want {
 			t.Errorf("%s: %q, want %q", c.name, cause, want)
 		}
 	}
