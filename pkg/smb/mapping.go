@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -557,10 +558,14 @@ func (c *call) replace(v view) error {
 	whole := *c
 	whole.ctx = context.WithoutCancel(c.ctx)
 	whole.host = c.s.on(whole.ctx, c.share)
-	owed := c.owed(v.use != unused)
+	owed, unwanted := c.owed(v.use != unused), slices.Contains(c.s.unwanted(""), c.share)
 	whole.needs = c.needs.And(owed)
 	if err := whole.remove(c.share); err != nil {
 		return err
+	}
+	if unwanted { // until a request for it succeeds
+		c.s.change(c.share, func(r *record) { r.unwanted = true })
+		c.s.sweepLater()
 	}
 	err := whole.add()
 	if err == nil || whole.needs == owed {

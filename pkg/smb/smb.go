@@ -3,7 +3,6 @@ package smb
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -248,13 +247,7 @@ func (s *SMB) UpdateSMBGlobalMapping(ctx context.Context, in *UpdateSMBGlobalMap
 		if _, err := service.Optional[more](c.host.api, "MapShare"); err != nil {
 			return err
 		}
-		unwanted := slices.Contains(s.unwanted(""), c.share)
-		_, err := c.ensure(false)
-		if unwanted { // as before, also if it was made again
-			s.change(c.share, func(r *record) { r.unwanted = true })
-			s.sweepLater()
-		}
-		if err != nil {
+		if _, err := c.ensure(false); err != nil {
 			return err
 		}
 		out.InEffect = c.inEffect(c.share)

@@ -449,28 +449,34 @@ func TestUpdateWithAnotherDomain(t *testing.T) {
 	}
 }
 
-// A removal waits on for the last link, also if an update could not make the mapping again.
-func TestUpdateThatFailsKeepsAPendingRemoval(t *testing.T) {
+// A removal waits on for the last link, also if a call could not make the mapping again.
+func TestCallThatFailsKeepsAPendingRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := begin(t)
-		v := f.volume("v1")
-		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-		f.ok(f.unmap(`\\files\data`))
-		f.loseMapping()
-		if _, err := f.update(`\\files\data`, "ann", "ann-1"); err == nil {
-			t.Error("it was mapped by a call that fails")
+		for _, update := range []bool{false, true} {
+			f := begin(t)
+			v := f.volume("v1")
+			f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+			f.ok(f.unmap(`\\files\data`))
+			f.loseMapping()
+			err := f.mount(`\\files\data`, f.volume("v2"), "ann", "ann-1")
+			if update {
+				_, err = f.update(`\\files\data`, "ann", "ann-1")
+			}
+			if err == nil {
+				t.Error("it was mapped by a call that fails")
+			}
+			f.heal()
+			f.mappings()
+			if inEffect, err := f.update(`\\files\data`, "ann", "ann-1"); err != nil || !inEffect {
+				t.Errorf("in effect %t, %v", inEffect, err)
+			}
+			f.mappings(`\\files\data ann ok`)
+			time.Sleep(time.Hour) // the timer goes on
+			f.mappings(`\\files\data ann ok`)
+			f.ok(winfs.Remove(t.Context(), f.node, v)) // as another program
+			time.Sleep(time.Minute)
+			f.mappings()
 		}
-		f.heal()
-		f.mappings()
-		if inEffect, err := f.update(`\\files\data`, "ann", "ann-1"); err != nil || !inEffect {
-			t.Errorf("in effect %t, %v", inEffect, err)
-		}
-		f.mappings(`\\files\data ann ok`)
-		time.Sleep(time.Hour) // the timer goes on
-		f.mappings(`\\files\data ann ok`)
-		f.ok(winfs.Remove(t.Context(), f.node, v)) // as another program
-		time.Sleep(time.Minute)
-		f.mappings()
 	})
 }
 
