@@ -28,7 +28,6 @@ func (a *app) diskCommand() *cobra.Command {
   csi-proxyctl disk list 1 --bytes
   csi-proxyctl disk list --filter online=false --output wide
   csi-proxyctl disk list --watch`,
-		ValidArgsFunction: a.completeFirst(true, a.diskWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			only := map[uint32]bool{}
 			for _, text := range args {

@@ -34,8 +34,7 @@ the node can open.`,
   csi-proxyctl disk clear 3 --serial VOL0001
   csi-proxyctl disk clear 3 --partition 2 --serial VOL0001
   csi-proxyctl disk clear 3 --behind 2 --serial VOL0001`,
-		Args:              exactly(1),
-		ValidArgsFunction: a.completeFirst(false, a.diskWords),
+		Args: exactly(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if in.DiskNumber, err = diskNumber(args[0]); err != nil {
 				return err

@@ -100,11 +100,10 @@ func portalText(p *v1alpha2.TargetPortal) string {
 // to print, or nil.
 func (a *app) iscsiPortalCommand(name, short, method string, call func(context.Context, v1alpha2.IscsiClient, *v1alpha2.TargetPortal) ([]string, error)) *cobra.Command {
 	return &cobra.Command{
-		Use:               name + " PORTAL",
-		Short:             short,
-		Example:           "  csi-proxyctl iscsi " + name + " 10.0.0.1:3260\n  csi-proxyctl iscsi " + name + " [fd00::1]:3260",
-		Args:              exactly(1),
-		ValidArgsFunction: a.completeFirst(false, a.portalWords),
+		Use:     name + " PORTAL",
+		Short:   short,
+		Example: "  csi-proxyctl iscsi " + name + " 10.0.0.1:3260\n  csi-proxyctl iscsi " + name + " [fd00::1]:3260",
+		Args:    exactly(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := portalArgument(args[0])
 			if err != nil {
@@ -137,8 +136,7 @@ With --auth chap or mutual the secret is read from the environment variable
 ` + chapVariable + `.`,
 		Example: "  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1\n" +
 			"  csi-proxyctl iscsi connect 10.0.0.1 iqn.2003-01.org.example:disk1 --auth chap --user csi",
-		Args:              exactly(2),
-		ValidArgsFunction: a.completeFirst(false, a.portalWords),
+		Args: exactly(2),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if in.TargetPortal, err = portalArgument(args[0]); err != nil {
 				return err
@@ -171,10 +169,9 @@ With --auth chap or mutual the secret is read from the environment variable
 // iscsiTargetCommand returns a command with a portal and a target as arguments.
 func (a *app) iscsiTargetCommand(name, short, method string, call func(ctx context.Context, c v1alpha2.IscsiClient, p *v1alpha2.TargetPortal, iqn string) error) *cobra.Command {
 	return &cobra.Command{
-		Use:               name + " PORTAL TARGET",
-		Short:             short,
-		Args:              exactly(2),
-		ValidArgsFunction: a.completeFirst(false, a.portalWords),
+		Use:   name + " PORTAL TARGET",
+		Short: short,
+		Args:  exactly(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := portalArgument(args[0])
 			if err != nil {

@@ -179,10 +179,9 @@ func (a *app) nodeAttachCommand() *cobra.Command {
 
 func (a *app) nodeDetachCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "detach NUMBER",
-		Short:             "Detach a disk, even if it is in use",
-		Args:              exactly(1),
-		ValidArgsFunction: a.completeFirst(false, a.diskWords),
+		Use:   "detach NUMBER",
+		Short: "Detach a disk, even if it is in use",
+		Args:  exactly(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			number, err := diskNumber(args[0])
 			if err != nil {
@@ -206,11 +205,10 @@ func (a *app) nodeDiscardCommand() *cobra.Command {
 
 func (a *app) nodeGrowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "grow NUMBER SIZE",
-		Short:             "Grow a disk; Windows detects the new size with the next rescan",
-		Example:           "  csi-proxyctl node grow 1 2GiB",
-		Args:              exactly(2),
-		ValidArgsFunction: a.completeFirst(false, a.diskWords),
+		Use:     "grow NUMBER SIZE",
+		Short:   "Grow a disk; Windows detects the new size with the next rescan",
+		Example: "  csi-proxyctl node grow 1 2GiB",
+		Args:    exactly(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			number, err := diskNumber(args[0])
 			if err != nil {
@@ -233,7 +231,7 @@ func (a *app) nodeFailCommand() *cobra.Command {
 		Example: `  csi-proxyctl node fail Format --error ERROR_WRITE_PROTECT --times 1
   csi-proxyctl node fail DeviceIoControl --code IOCTL_DISK_GROW_PARTITION --delay 5s`,
 		Args:              exactly(1),
-		ValidArgsFunction: a.completeFirst(false, func(context.Context) []string { return win32.CallNames() }),
+		ValidArgsFunction: cobra.FixedCompletions(win32.CallNames(), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(c *cobra.Command, args []string) error {
 			f.Call = args[0]
 			return a.changeNode(c, "fail", func(ctx context.Context, n *simcontrol.Client) error { return n.Fail(ctx, f) })

@@ -114,17 +114,6 @@ func (a *app) smbRemoveCommand() *cobra.Command {
 last link is removed.`,
 		Example: `  csi-proxyctl smb remove //files.example.com/data`,
 		Args:    exactly(1),
-		ValidArgsFunction: a.completeFirst(false, func(ctx context.Context) []string {
-			mappings, err := a.smbMappings(ctx)
-			if err != nil {
-				return nil
-			}
-			var words []string
-			for _, m := range mappings {
-				words = append(words, m.Remote+"\t"+m.Status)
-			}
-			return words
-		}),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onSMB(c.Context(), "RemoveSmbGlobalMapping", func(ctx context.Context, client v1.SmbClient) error {
 				_, err := client.RemoveSmbGlobalMapping(ctx, &v1.RemoveSmbGlobalMappingRequest{RemotePath: args[0]})

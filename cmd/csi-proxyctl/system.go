@@ -26,9 +26,8 @@ type serviceEntry struct {
 	Status      string `json:"status"`
 }
 
-// serviceWords returns the usual services of a storage node. The API cannot list
-// services.
-func serviceWords(context.Context) []string { return []string{"MSiSCSI", "kubelet"} }
+// serviceWords completes the services that volumes need.
+var serviceWords = cobra.FixedCompletions([]string{"MSiSCSI", "kubelet"}, cobra.ShellCompDirectiveNoFileComp)
 
 func (a *app) systemServiceCommand() *cobra.Command {
 	return a.listing(serviceEntry{}, &cobra.Command{
@@ -36,7 +35,7 @@ func (a *app) systemServiceCommand() *cobra.Command {
 		Short:             "Show services",
 		Example:           "  csi-proxyctl system service MSiSCSI",
 		Args:              needed(1),
-		ValidArgsFunction: a.completeFirst(true, serviceWords),
+		ValidArgsFunction: serviceWords,
 		RunE: func(c *cobra.Command, args []string) error {
 			entries, rows := []serviceEntry{}, [][]string{}
 			for _, name := range args {
@@ -65,7 +64,7 @@ func (a *app) systemStartCommand() *cobra.Command {
 		Short:             "Start a service and wait until it is running",
 		Example:           "  csi-proxyctl system start MSiSCSI",
 		Args:              exactly(1),
-		ValidArgsFunction: a.completeFirst(false, serviceWords),
+		ValidArgsFunction: serviceWords,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onSystem(c.Context(), "StartService", func(ctx context.Context, client v1alpha1.SystemClient) error {
 				_, err := client.StartService(ctx, &v1alpha1.StartServiceRequest{Name: args[0]})
@@ -81,7 +80,7 @@ func (a *app) systemStopCommand() *cobra.Command {
 		Use:               "stop NAME",
 		Short:             "Stop a service and wait until it has stopped",
 		Args:              exactly(1),
-		ValidArgsFunction: a.completeFirst(false, serviceWords),
+		ValidArgsFunction: serviceWords,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onSystem(c.Context(), "StopService", func(ctx context.Context, client v1alpha1.SystemClient) error {
 				_, err := client.StopService(ctx, &v1alpha1.StopServiceRequest{Name: args[0], Force: force})

@@ -59,8 +59,6 @@ type Suite struct {
 	VolumeID func(name string) string
 	// Class is what the calls get in addition.
 	Class storageclass.Class
-	// Repeat is how often the calls of an idempotency spec are made; 0 means 3.
-	Repeat int
 	// Start is called before the first spec, if it is not nil, and returns the endpoint of
 	// the driver. Suites run one after the other, so each can have its own driver on the
 	// same pipes.
@@ -287,9 +285,6 @@ func newRun(s *Suite) *run {
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"), grpc.WithContextDialer(dialSlowly), s.Class.Dial(),
 	}
 	c.IdempotentCount = 3
-	if s.Repeat > 0 {
-		c.IdempotentCount = s.Repeat
-	}
 	if s.VolumeID != nil {
 		c.IDGen = &ids{c.IDGen, s.VolumeID}
 	}
