@@ -84,8 +84,6 @@ const (
 	FileFullDirectoryInformation = 2 // of QueryDirectory
 	FileBasicInformation         = 4
 	FileStandardInformation      = 5
-	FileInternalInformation      = 6
-	FileRenameInformation        = 10
 	FileDispositionInformation   = 13
 	FileEndOfFileInformation     = 20
 	FileAttributeTagInformation  = 35

@@ -113,8 +113,6 @@ func InformationClasses() []NamedCode {
 		{"FileFullDirectoryInformation", FileFullDirectoryInformation},
 		{"FileBasicInformation", FileBasicInformation},
 		{"FileStandardInformation", FileStandardInformation},
-		{"FileInternalInformation", FileInternalInformation},
-		{"FileRenameInformation", FileRenameInformation},
 		{"FileDispositionInformation", FileDispositionInformation},
 		{"FileEndOfFileInformation", FileEndOfFileInformation},
 		{"FileAttributeTagInformation", FileAttributeTagInformation},

@@ -2,7 +2,6 @@ package winfs_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -471,20 +470,7 @@ func testSwapAtEveryCall(t *testing.T, newWorld func(*testing.T) *world) {
 
 // rename renames a directory in its parent, like an attacker.
 func (w *world) rename(from, to string) error {
-	w.t.Helper()
-	h, err := w.raw.NtCreateFile(0, `\??\`+from, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, rawShare, win32.FILE_OPEN, rawOptions)
-	if err != nil {
-		return err
-	}
-	defer w.closeRaw(h)
-	// FILE_RENAME_INFORMATION: replace, RootDirectory at 8, length at 16, name at 20.
-	name := win32.UTF16(to)
-	b := make([]byte, 20)
-	binary.LittleEndian.PutUint32(b[16:], uint32(2*len(name)))
-	for _, u := range name {
-		b = binary.LittleEndian.AppendUint16(b, u)
-	}
-	return w.raw.SetInformation(h, win32.FileRenameInformation, append(b, 0, 0, 0, 0))
+	return w.em.RenameFile(from, from[:strings.LastIndex(from, `\`)+1]+to)
 }
 
 // Every call of every operation fails, and so do all later calls with the same name,

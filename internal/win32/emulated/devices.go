@@ -11,7 +11,7 @@ import (
 // CreateFile implements [win32.Handles] for disks and volumes:
 // `\\.\PhysicalDrive0`, a device interface path, `\\?\Volume{…}`, `\\.\C:`,
 // `\\?\Harddisk1Partition2`; and for the mount manager, `\\.\MountPointManager`.
-// A path that leads into a volume is opened as by NtCreateFile.
+// Files and directories are opened by NtCreateFile only.
 //
 // Two handles with data access to one device must allow each other in their
 // share modes. A handle without data access conflicts with none
@@ -34,8 +34,7 @@ func (n *Node) CreateFile(path string, access, share, disposition, flags uint32)
 		d := n.DeviceOf(name)
 		if d == nil {
 			if _, rest, ok := n.OfName(name); ok && rest != "" {
-				h, err = n.OpenPath(t, name, path, access, share, disposition, flags)
-				return err
+				return win32.ERROR_NOT_SUPPORTED // Source: node, hosts open files with NtCreateFile
 			}
 			// STATUS_OBJECT_NAME_NOT_FOUND for the device itself,
 			// STATUS_OBJECT_PATH_NOT_FOUND for a path on it.

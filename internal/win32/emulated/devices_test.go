@@ -146,7 +146,9 @@ func TestControlCodesOnFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	failIoctl(t, n, h, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 4096, win32.ERROR_INVALID_FUNCTION)
+	for _, code := range []uint32{win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, win32.FSCTL_EXTEND_VOLUME, 0x90001} {
+		failIoctl(t, n, h, code, nil, 4096, win32.ERROR_INVALID_FUNCTION)
+	}
 	if err := n.CloseHandle(h); err != nil {
 		t.Fatal(err)
 	}

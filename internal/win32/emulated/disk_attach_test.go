@@ -118,24 +118,6 @@ func mustList(t testing.TB, dir string) []string {
 	return names
 }
 
-func TestControlRefusals(t *testing.T) {
-	n := start(t, nodespec.Config{})
-	for what, err := range map[string]error{
-		"detach a disk that is not there": n.Detach(9),
-		"detach the system disk":          n.Detach(0),
-		"grow a disk that is not there":   n.Grow(9, gib),
-		"grow to less":                    n.Grow(1, gib),
-		"grow to the same":                n.Grow(1, 10*gib),
-		"grow to too much":                n.Grow(1, 1<<60),
-		"discard an attached disk":        n.Discard(n.Disks.List[1].ID),
-		"discard what is not there":       n.Discard("x"),
-	} {
-		if err == nil {
-			t.Errorf("%s: no error", what)
-		}
-	}
-}
-
 func TestImageContent(t *testing.T) {
 	n := start(t, nodespec.Config{})
 	one2(t, n)

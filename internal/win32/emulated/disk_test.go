@@ -3,7 +3,6 @@ package emulated
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -26,46 +25,6 @@ func blank(t testing.TB, cfg nodespec.Config, c nodespec.Disk, m ...kernel.Machi
 func drive(t testing.TB, n *Node, access uint32) win32.Handle {
 	t.Helper()
 	return openPath(t, n, `\\.\PhysicalDrive1`, access)
-}
-
-func TestTablesPassSgdisk(t *testing.T) {
-	for _, sector := range []uint32{512, 4096} {
-		for _, size := range []nodespec.Size{100 * mib, gib, 3 * tib} {
-			t.Run(fmt.Sprintf("%d bytes in sectors of %d", size, sector), func(t *testing.T) {
-				n := blank(t, nodespec.Config{}, nodespec.Disk{Size: size, SectorSize: sector})
-				h := drive(t, n, readWrite)
-				img := image(t, n, 1)
-
-				l := initialize(t, n, h)
-				sgdisk(t, img, sector)
-				if want := uint64(map[uint32]int{512: 34 * 512, 4096: 6 * 4096}[sector]); l.UsableOffset != want {
-					t.Errorf("usable from %d, want %d", l.UsableOffset, want)
-				}
-
-				end := (l.UsableOffset + l.UsableLength) / mib * mib
-				msr := win32.Partition{Style: win32.PARTITION_STYLE_GPT, Offset: l.UsableOffset, Length: 16*mib - l.UsableOffset, Type: win32.PARTITION_MSFT_RESERVED_GUID, ID: guid(1)}
-				l.Partitions = []win32.Partition{msr, data(2, 16*mib, end-16*mib)}
-				ioctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), 0)
-				sgdisk(t, img, sector)
-
-				if err := n.Grow(1, uint64(size)+100*mib); err != nil {
-					t.Fatal(err)
-				}
-				ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_DRIVE_SIZE, nil, 24)
-				ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
-				wider := layout(t, n, h)
-				wider.UsableLength += 100 * mib
-				ioctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, wider.Encode(), 0)
-				sgdisk(t, img, sector)
-				ioctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 2, Delta: 100 * mib}.Encode(), 0)
-				sgdisk(t, img, sector)
-				got := layout(t, n, h)
-				if p := got.Partitions[1]; p.Length != end-16*mib+100*mib {
-					t.Errorf("partition has %d bytes, want %d", p.Length, end-16*mib+100*mib)
-				}
-			})
-		}
-	}
 }
 
 func TestImagesStaySparse(t *testing.T) {
@@ -298,7 +257,6 @@ func TestLayoutRefusals(t *testing.T) {
 	if got := layout(t, n, h); !bytes.Equal(got.Encode(), good.Encode()) {
 		t.Errorf("layout is %+v after the errors, want %+v", got, good)
 	}
-	sgdisk(t, image(t, n, 1), 4096)
 }
 
 func gpt(parts ...win32.Partition) win32.Layout {
@@ -481,7 +439,7 @@ func TestCreateDiskAddsMSR(t *testing.T) {
 	if vs := volumesOn(t, n, 1); len(vs) != 0 {
 		t.Errorf("the reserved partition has the volumes %v", vs)
 	}
-	sgdisk(t, image(t, n, 1), 512)
+	sgdisk(t, image(t, n, 1))
 }
 
 // docs/develop/contract/volumes.md#growth, docs/develop/contract/disks.md#growth-of-a-disk:
@@ -557,36 +515,8 @@ func TestGrowth(t *testing.T) {
 			if vs := volumesOn(t, n, 1); len(vs) != 2 {
 				t.Errorf("volumes %v, want two", vs)
 			}
-			sgdisk(t, image(t, n, 1), 512)
+			sgdisk(t, image(t, n, 1))
 		})
-	}
-}
-
-// The second copy of a GPT is used when the first is damaged (UEFI specification
-// 5.3.2).
-func TestBackupTable(t *testing.T) {
-	for _, sector := range []uint32{512, 4096} {
-		n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, SectorSize: sector})
-		h := drive(t, n, readWrite)
-		want := partition(t, n, h, data(1, 16*mib, 500*mib))
-		if _, err := n.WriteAt(h, bytes.Repeat([]byte{0xEE}, int(sector)), int64(sector)); err != nil {
-			t.Fatal(err)
-		}
-		if got := layout(t, n, h); !bytes.Equal(got.Encode(), want.Encode()) {
-			t.Errorf("the layout changed before it was read again")
-		}
-		ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
-		if got := layout(t, n, h); !bytes.Equal(got.Encode(), want.Encode()) {
-			t.Errorf("layout from the backup %+v, want %+v", got, want)
-		}
-		if _, err := n.WriteAt(h, bytes.Repeat([]byte{0xEE}, int(sector)), gib-int64(sector)); err != nil {
-			t.Fatal(err)
-		}
-		ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
-		got := layout(t, n, h)
-		if got.Style != win32.PARTITION_STYLE_MBR || got.Partitions[0].MBRType != 0xEE || len(volumesOn(t, n, 1)) != 0 {
-			t.Errorf("layout without either table %+v, want the protective entry", got)
-		}
 	}
 }
 

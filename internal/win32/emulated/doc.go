@@ -31,8 +31,7 @@
 //
 // One call is one transaction: see package kernel. When the node is opened again, it is
 // like Windows after the end of the process that used it: handles are closed,
-// and files marked for deletion are deleted. (Handles with
-// FILE_DELETE_ON_CLOSE, which no host uses, delete nothing then.) Two
+// and files marked for deletion are deleted. Two
 // operations take several transactions: a format with a duration, and a restart
 // of Windows, which starts over if it was interrupted.
 package emulated

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
@@ -264,19 +263,6 @@ func TestVolumeGoesAway(t *testing.T) {
 	}
 }
 
-// While a volume is being formatted, nothing on it can be opened. Before that, an
-// open file on it keeps it from being formatted.
-func TestFormatAndFiles(t *testing.T) {
-	n := newFileNode(t)
-	n.populate()
-	h := n.must(`E:\there`, readable, win32.FILE_OPEN, synch)
-	wantErrno(t, "format under an open file", n.Format(n.lettered, win32.FormatOptions{FileSystem: "NTFS", Quick: true}), win32.ERROR_ACCESS_DENIED)
-	n.shut(h)
-	wantErrno(t, "format", n.Format(n.lettered, win32.FormatOptions{FileSystem: "NTFS", Quick: true}), 0)
-	_, err := n.Attributes(`E:\there`)
-	wantErrno(t, "look for what was there", err, win32.ERROR_FILE_NOT_FOUND)
-}
-
 func TestReadOnlyVolume(t *testing.T) {
 	n := newFileNode(t)
 	n.populate()
@@ -300,7 +286,6 @@ func TestReadOnlyVolume(t *testing.T) {
 		"open writing":  fail(n.create(0, n.nt(`E:\there`), writable, shareAll, win32.FILE_OPEN, synch)),
 		"open deleting": fail(n.create(0, n.nt(`E:\there`), win32.DELETE|win32.SYNCHRONIZE, shareAll, win32.FILE_OPEN, synch)),
 		"delete":        n.SetInformation(early, win32.FileDispositionInformation, []byte{1}),
-		"rename":        n.SetInformation(early, win32.FileRenameInformation, renameTo(0, "x", false)),
 	} {
 		wantStatus(t, what, err, win32.STATUS_MEDIA_WRITE_PROTECTED)
 	}
@@ -331,30 +316,13 @@ func TestOfflineVolume(t *testing.T) {
 	}
 	_, err := n.create(0, n.nt(`E:\there`), readable, shareAll, win32.FILE_OPEN, synch)
 	wantStatus(t, "open", err, win32.STATUS_DEVICE_NOT_READY)
-	_, err = n.QueryInformation(there, win32.FileInternalInformation, make([]byte, 8))
+	_, err = n.QueryInformation(there, win32.FileStandardInformation, make([]byte, win32.SizeofFileStandard))
 	wantStatus(t, "ask an open file", err, win32.STATUS_DEVICE_NOT_READY)
 	if _, err := n.DeviceIoControl(device, win32.IOCTL_VOLUME_ONLINE, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err = n.QueryInformation(there, win32.FileInternalInformation, make([]byte, 8))
+	_, err = n.QueryInformation(there, win32.FileStandardInformation, make([]byte, win32.SizeofFileStandard))
 	wantStatus(t, "ask it when the volume is back", err, 0)
-}
-
-func TestVolumeBeingFormatted(t *testing.T) {
-	n := newFileNode(t)
-	n.populate()
-	asked := false
-	n.Config.FormatDuration = nodespec.Duration(time.Hour)
-	n.Sleep = func(time.Duration) {
-		asked = true
-		_, err := n.create(0, n.nt(`E:\there`), readable, shareAll, win32.FILE_OPEN, synch)
-		wantStatus(t, "open during a format", err, win32.STATUS_ACCESS_DENIED)
-		n.shut(n.must(`C:\dir`, readable, win32.FILE_OPEN, synch)) // other volumes still work
-	}
-	wantErrno(t, "format", n.Format(n.lettered, win32.FormatOptions{FileSystem: "NTFS", Quick: true}), 0)
-	if !asked {
-		t.Error("the format took no time")
-	}
 }
 
 // A file system that Windows reads but that has no reparse points.
@@ -394,37 +362,3 @@ func TestMountPointHeldOpen(t *testing.T) {
 
 // fail drops a handle that should not have been opened.
 func fail(_ win32.Handle, err error) error { return err }
-
-// After a call has returned, its effect is there when the state directory is
-// opened again.
-func TestFilesSurviveReopen(t *testing.T) {
-	dir := t.TempDir()
-	first := start(t, nodespec.Config{StateDir: dir, Directories: []string{`C:\a\b`}})
-	f := &fileNode{Node: first, t: t}
-	f.touch(`C:\a\file`)
-	f.link(`C:\a\link`, relative("b"))
-	f.shut(f.must(`C:\a\gone`, readable|win32.DELETE, win32.FILE_CREATE, synch|win32.FILE_DELETE_ON_CLOSE))
-	before := map[string]string{}
-	for _, k := range first.Store.Keys("") {
-		before[k] = stored(first, k)
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	second := start(t, nodespec.Config{StateDir: dir})
-	for _, k := range second.Store.Keys("file/") {
-		if v := stored(second, k); before[k] != v {
-			t.Errorf("%s was %s, but is now %s", k, before[k], v)
-		}
-	}
-	for path, want := range map[string]uint32{
-		`C:\a\file`: win32.FILE_ATTRIBUTE_ARCHIVE,
-		`C:\a\link`: win32.FILE_ATTRIBUTE_DIRECTORY | win32.FILE_ATTRIBUTE_REPARSE_POINT,
-	} {
-		if got, err := second.Attributes(path); err != nil || got != want {
-			t.Errorf("%q has attributes %#x, %v, want %#x", path, got, err, want)
-		}
-	}
-	_, err := second.Attributes(`C:\a\gone`)
-	wantErrno(t, "what was deleted", err, win32.ERROR_FILE_NOT_FOUND)
-}

@@ -416,6 +416,7 @@ func TestRelativeNames(t *testing.T) {
 	}
 }
 
+// What the table of package filestatus does not have.
 func TestNtCreateFileParameters(t *testing.T) {
 	n := newFileNode(t)
 	n.populate()
@@ -435,35 +436,20 @@ func TestNtCreateFileParameters(t *testing.T) {
 		status      win32.NTStatus
 	}{
 		{what: "open", path: `C:\dir`, access: rs, disposition: win32.FILE_OPEN, options: synch},
-		{what: "open if there", path: `C:\dir`, access: rs, disposition: win32.FILE_OPEN_IF, options: synch},
 		{what: "create if not there", path: `C:\new`, access: rs, disposition: win32.FILE_OPEN_IF, options: folder},
-		{what: "create", path: `C:\dir`, access: rs, disposition: win32.FILE_CREATE, options: folder, status: win32.STATUS_OBJECT_NAME_COLLISION},
-		{what: "create in nothing", path: `C:\none\x`, access: rs, disposition: win32.FILE_CREATE, options: folder, status: win32.STATUS_OBJECT_PATH_NOT_FOUND},
 		{what: "create over a dangling link", path: `C:\nowhere`, access: rs, disposition: win32.FILE_CREATE, options: folder, status: win32.STATUS_OBJECT_PATH_NOT_FOUND},
 		{what: "create over the link itself", path: `C:\nowhere`, access: rs, disposition: win32.FILE_CREATE, options: folder | win32.FILE_OPEN_REPARSE_POINT, status: win32.STATUS_OBJECT_NAME_COLLISION},
 		{what: "create through a link", path: `C:\mount\made`, access: rs, disposition: win32.FILE_CREATE, options: folder},
-		{what: "a directory as a file", path: `C:\dir`, access: rs, disposition: win32.FILE_OPEN, options: synch | win32.FILE_NON_DIRECTORY_FILE, status: win32.STATUS_FILE_IS_A_DIRECTORY},
-		{what: "a file as a directory", path: `C:\dir\file`, access: rs, disposition: win32.FILE_OPEN, options: folder, status: win32.STATUS_NOT_A_DIRECTORY},
-		{what: "a directory's name for a file", path: `C:\dir\`, access: rs, disposition: win32.FILE_OPEN, options: synch | win32.FILE_NON_DIRECTORY_FILE, status: win32.STATUS_OBJECT_NAME_INVALID},
 
 		{what: "unknown attributes", path: `C:\dir`, access: rs, objAttr: 0x2000, disposition: win32.FILE_OPEN, options: synch, status: win32.STATUS_INVALID_PARAMETER},
-		{what: "unknown share mode", path: `C:\dir`, access: rs, share: 8, disposition: win32.FILE_OPEN, options: synch, status: win32.STATUS_INVALID_PARAMETER},
-		{what: "unknown disposition", path: `C:\dir`, access: rs, disposition: 6, options: synch, status: win32.STATUS_INVALID_PARAMETER},
-		{what: "unknown options", path: `C:\dir`, access: rs, disposition: win32.FILE_OPEN, options: synch | 1<<24, status: win32.STATUS_INVALID_PARAMETER},
+		{what: "delete on close", path: `C:\dir`, access: rs | win32.DELETE, disposition: win32.FILE_OPEN, options: synch | win32.FILE_DELETE_ON_CLOSE, status: win32.STATUS_NOT_SUPPORTED},
 		{what: "options not emulated", path: `C:\dir`, access: rs, disposition: win32.FILE_OPEN, options: synch | 0x2000, status: win32.STATUS_NOT_SUPPORTED},
 		{what: "dispositions not emulated", path: `C:\dir\file`, access: rs, disposition: 5, options: synch, status: win32.STATUS_NOT_SUPPORTED},
-		{what: "overwrite a directory", path: `C:\dir`, access: rs, disposition: 5, options: folder, status: win32.STATUS_INVALID_PARAMETER},
-		{what: "synchronous without SYNCHRONIZE", path: `C:\dir`, access: win32.FILE_LIST_DIRECTORY, disposition: win32.FILE_OPEN, options: synch, status: win32.STATUS_INVALID_PARAMETER},
 		{what: "GENERIC_READ is no SYNCHRONIZE", path: `C:\dir`, access: win32.GENERIC_READ, disposition: win32.FILE_OPEN, options: synch, status: win32.STATUS_INVALID_PARAMETER},
-		{what: "both kinds of synchronous", path: `C:\dir`, access: rs, disposition: win32.FILE_OPEN, options: synch | fileSynchronousIOAlert, status: win32.STATUS_INVALID_PARAMETER},
-		{what: "delete on close without DELETE", path: `C:\dir`, access: rs, disposition: win32.FILE_OPEN, options: synch | win32.FILE_DELETE_ON_CLOSE, status: win32.STATUS_INVALID_PARAMETER},
-		{what: "directory and not", path: `C:\dir`, access: rs, disposition: win32.FILE_OPEN, options: folder | win32.FILE_NON_DIRECTORY_FILE, status: win32.STATUS_INVALID_PARAMETER},
 		{what: "a directory read sequentially", path: `C:\dir`, access: rs, disposition: win32.FILE_OPEN, options: folder | fileSequentialOnly, status: win32.STATUS_INVALID_PARAMETER},
 		{what: "no access", path: `C:\dir`, disposition: win32.FILE_OPEN, status: win32.STATUS_ACCESS_DENIED},
 		{what: "reserved access", path: `C:\dir`, access: rs | 0x200, disposition: win32.FILE_OPEN, options: synch, status: win32.STATUS_ACCESS_DENIED},
-		{what: "write to a read-only file", path: `C:\readonly`, access: rs | win32.GENERIC_WRITE, disposition: win32.FILE_OPEN, options: synch, status: win32.STATUS_ACCESS_DENIED},
 		{what: "all that is allowed of it", path: `C:\readonly`, access: rs | maximumAllowed, disposition: win32.FILE_OPEN, options: synch},
-		{what: "delete it on close", path: `C:\readonly`, access: rs | win32.DELETE, disposition: win32.FILE_OPEN, options: synch | win32.FILE_DELETE_ON_CLOSE, status: win32.STATUS_CANNOT_DELETE},
 	} {
 		h, err := n.NtCreateFile(0, n.nt(c.path), c.access, win32.OBJ_CASE_INSENSITIVE|c.objAttr, shareAll|c.share, c.disposition, c.options)
 		wantStatus(t, c.what, err, c.status)
@@ -474,20 +460,6 @@ func TestNtCreateFileParameters(t *testing.T) {
 	if _, err := n.Attributes(n.unlettered + "made"); err != nil {
 		t.Errorf("a file created through a link is not in its target: %v", err)
 	}
-}
-
-func TestSharing(t *testing.T) {
-	n := newFileNode(t)
-	held, err := n.create(0, `\??\C:\dir`, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, win32.FILE_OPEN, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = n.create(0, `\??\C:\dir`, win32.DELETE|win32.SYNCHRONIZE, shareAll, win32.FILE_OPEN, folder)
-	wantStatus(t, "delete what is held without FILE_SHARE_DELETE", err, win32.STATUS_SHARING_VIOLATION)
-	n.shut(n.must(`C:\dir`, win32.FILE_READ_ATTRIBUTES|win32.SYNCHRONIZE, win32.FILE_OPEN, folder))
-	n.shut(n.must(`C:\dir\new`, readable, win32.FILE_CREATE, folder)) // share modes do not apply to entries in it
-	n.shut(held)
-	n.shut(n.must(`C:\dir`, win32.DELETE|win32.SYNCHRONIZE, win32.FILE_OPEN, folder))
 }
 
 func (n *fileNode) resize(path string, size int64) {
@@ -515,59 +487,6 @@ func TestOtherCallsOnFiles(t *testing.T) {
 	wantErrno(t, "flush without write access", n.FlushFileBuffers(dir), win32.ERROR_ACCESS_DENIED)
 }
 
-func TestCreateFileOnVolume(t *testing.T) {
-	n := newFileNode(t)
-	n.populate()
-	const backup, reparse, onClose = win32.FILE_FLAG_BACKUP_SEMANTICS, fileFlagOpenReparsePoint, fileFlagDeleteOnClose
-	for _, c := range []struct {
-		path        string
-		access      uint32
-		disposition uint32
-		flags       uint32
-		errno       win32.Errno
-		at          string
-	}{
-		{path: `C:\dir`, disposition: win32.OPEN_EXISTING, flags: backup, at: `C:\dir`},
-		{path: `C:/dir/../dir/file`, access: win32.GENERIC_READ, disposition: win32.OPEN_EXISTING, at: `C:\dir\file`},
-		{path: `C:\junction`, disposition: win32.OPEN_EXISTING, flags: backup, at: `C:\dir`},
-		{path: `C:\junction`, disposition: win32.OPEN_EXISTING, flags: backup | reparse, at: `C:\junction`},
-		{path: n.unlettered, disposition: win32.OPEN_EXISTING, flags: backup | fileFlagOverlapped, at: `U:\`},
-		{path: `C:\brief`, disposition: win32.CREATE_NEW, flags: onClose | win32.FILE_ATTRIBUTE_NORMAL, at: `C:\brief`},
-		{path: `C:\made`, disposition: openAlways, at: `C:\made`},
-		{path: `C:\made`, disposition: win32.CREATE_NEW, errno: win32.ERROR_FILE_EXISTS},
-		{path: `C:\dir`, disposition: win32.OPEN_EXISTING, errno: win32.ERROR_ACCESS_DENIED},
-		{path: `C:\dir\file\`, disposition: win32.OPEN_EXISTING, errno: win32.ERROR_INVALID_NAME},
-		{path: `C:\dir\file\x`, disposition: win32.OPEN_EXISTING, errno: win32.ERROR_PATH_NOT_FOUND},
-		{path: `C:\missing`, disposition: win32.OPEN_EXISTING, errno: win32.ERROR_FILE_NOT_FOUND},
-		{path: `C:\brief`, disposition: win32.OPEN_EXISTING, errno: win32.ERROR_FILE_NOT_FOUND},
-		{path: `C:\dir\file`, disposition: 2, errno: win32.ERROR_INVALID_PARAMETER},
-		{path: `C:\dir\file`, disposition: win32.OPEN_EXISTING, flags: 1, errno: win32.ERROR_INVALID_PARAMETER},
-		{path: n.blank, disposition: win32.OPEN_EXISTING, flags: backup, errno: win32.ERROR_UNRECOGNIZED_VOLUME},
-	} {
-		h, err := n.CreateFile(c.path, c.access, shareAll, c.disposition, c.flags)
-		what := fmt.Sprintf("CreateFile %q with flags %#x", c.path, c.flags)
-		wantErrno(t, what, err, c.errno)
-		if err != nil {
-			continue
-		}
-		if got := n.final(h); got != c.at {
-			t.Errorf("%s is %q, want %q", what, got, c.at)
-		}
-		n.shut(h)
-	}
-}
-
-func TestWindowsDirectory(t *testing.T) {
-	n := newFileNode(t)
-	dir, err := n.WindowsDirectory()
-	if err != nil || dir != `C:\Windows` {
-		t.Fatalf("%q, %v", dir, err)
-	}
-	if attr, err := n.Attributes(dir); err != nil || attr&win32.FILE_ATTRIBUTE_DIRECTORY == 0 {
-		t.Errorf("its attributes: %#x, %v", attr, err)
-	}
-}
-
 // An access control list that grants only DELETE grants neither generic rights nor reading
 // attributes.
 func TestRights(t *testing.T) {
@@ -593,20 +512,6 @@ func TestRights(t *testing.T) {
 	}
 	if err := n.SetRights(`C:\dir\missing`, only); err == nil {
 		t.Error("set the rights of a missing file")
-	}
-}
-
-// A file that was deleted and is still open has a name in a directory of NTFS.
-func TestFinalPathOfDeletedFile(t *testing.T) {
-	n := newFileNode(t)
-	n.populate()
-	h := n.must(`C:\dir\file`, readable, win32.FILE_OPEN, synch)
-	defer n.shut(h)
-	if err := n.RemoveFile(`C:\dir\file`); err != nil {
-		t.Fatal(err)
-	}
-	if got := n.final(h); !strings.HasPrefix(got, `C:\$Extend\$Deleted\`) {
-		t.Errorf("it is %q", got)
 	}
 }
 

@@ -170,6 +170,8 @@ func TestFormatDuration(t *testing.T) {
 		if _, err := n.CreateFile(devicePath(vol), win32.GENERIC_READ, shareBoth, win32.OPEN_EXISTING, 0); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
 			t.Errorf("CreateFile during a format = %v, want ERROR_ACCESS_DENIED", err)
 		}
+		_, err := n.NtCreateFile(0, `\??\`+strings.TrimPrefix(vol, `\\?\`), readable, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_OPEN, folder)
+		wantStatus(t, "NtCreateFile during a format", err, win32.STATUS_ACCESS_DENIED)
 	}})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, 16*mib, 500*mib))
@@ -234,7 +236,7 @@ func TestForeignFileSystems(t *testing.T) {
 func TestSystemDiskPassesBlkid(t *testing.T) {
 	n := start(t, nodespec.Config{})
 	img := image(t, n, 0)
-	sgdisk(t, img, 512)
+	sgdisk(t, img)
 	info, err := n.Show()
 	if err != nil {
 		t.Fatal(err)

@@ -239,24 +239,9 @@ func tool(t testing.TB, name, pkg string) string {
 }
 
 // sgdisk checks the table of an image with sgdisk.
-func sgdisk(t testing.TB, image string, sector uint32) {
+func sgdisk(t testing.TB, image string) {
 	t.Helper()
 	path := tool(t, "sgdisk", "gdisk")
-	if sector != 512 {
-		// sgdisk assumes 512-byte sectors for every file.
-		losetup := tool(t, "losetup", "mount")
-		out, err := exec.Command(losetup, "--find", "--show", "--read-only", "--sector-size", "4096", image).CombinedOutput()
-		if err != nil {
-			t.Skipf("losetup: %v: %s; root on a machine with loop devices runs this", err, out)
-		}
-		loop := strings.TrimSpace(string(out))
-		defer func() {
-			if out, err := exec.Command(losetup, "--detach", loop).CombinedOutput(); err != nil {
-				t.Errorf("losetup --detach %s: %v: %s", loop, err, out)
-			}
-		}()
-		image = loop
-	}
 	out, err := exec.Command(path, "--verify", image).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "No problems found") {
 		t.Errorf("sgdisk --verify %s: %v\n%s", filepath.Base(image), err, out)
@@ -305,19 +290,11 @@ func attach(t testing.TB, n *Node, d nodespec.Disk) uint32 {
 
 // Numbers of ntifs.h, winnt.h and fileapi.h that only this node and its tests use.
 const (
-	basicAttributes          = 32 // FILE_BASIC_INFORMATION.FileAttributes
-	sizeofBasic              = 40
-	renameRoot               = 8  // FILE_RENAME_INFORMATION.RootDirectory
-	renameNameLength         = 16 // .FileNameLength
-	renameName               = 20 // .FileName
-	sizeofRename             = 24
-	fileSequentialOnly       = 0x00000004
-	fileSynchronousIOAlert   = 0x00000010
-	maximumAllowed           = 0x02000000
-	fileFlagOpenReparsePoint = 0x00200000
-	fileFlagOverlapped       = 0x40000000
-	fileFlagDeleteOnClose    = 0x04000000
-	openAlways               = 4 // OPEN_ALWAYS
+	basicAttributes        = 32 // FILE_BASIC_INFORMATION.FileAttributes
+	sizeofBasic            = 40
+	fileSequentialOnly     = 0x00000004
+	fileSynchronousIOAlert = 0x00000010
+	maximumAllowed         = 0x02000000
 )
 
 var le = binary.LittleEndian

@@ -1,7 +1,6 @@
 package emulated
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"testing"
@@ -137,17 +136,6 @@ func TestInvalidServiceConfigs(t *testing.T) {
 	if n, err := Open(nodespec.Config{Firmware: nodespec.Firmware{SMBIOS: "xyz"}}, kernel.Machine{}); err == nil {
 		t.Error("SMBIOS tables that are not hexadecimal: opened")
 		n.Close()
-	}
-}
-
-func TestFirmwareTable(t *testing.T) {
-	n := start(t, nodespec.Config{Firmware: nodespec.Firmware{SerialNumber: "S-1"}})
-	table, err := n.FirmwareTable(win32.FirmwareSMBIOS, 0)
-	if err != nil || !bytes.Contains(table, []byte("S-1\x00")) {
-		t.Errorf("table = %q, %v", table, err)
-	}
-	if serial, err := win32.SMBIOSSerial(table); err != nil || serial != "S-1" {
-		t.Errorf("serial = %q, %v", serial, err)
 	}
 }
 

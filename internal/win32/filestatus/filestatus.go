@@ -12,7 +12,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"strings"
-	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
@@ -308,27 +307,3 @@ func basic(attributes uint32, created int64) []byte {
 }
 
 func size(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }
-
-// rename is a FILE_RENAME_INFORMATION.
-func rename(root win32.Handle, name string, replace bool) []byte {
-	b := make([]byte, 20, 24)
-	if replace {
-		b[0] = 1
-	}
-	binary.LittleEndian.PutUint64(b[8:], uint64(root))
-	u := utf16.Encode([]rune(name))
-	binary.LittleEndian.PutUint32(b[16:], uint32(2*len(u)))
-	for _, c := range u {
-		b = binary.LittleEndian.AppendUint16(b, c)
-	}
-	for len(b) < 24 {
-		b = append(b, 0)
-	}
-	return b
-}
-
-// length changes the length of the name in a FILE_RENAME_INFORMATION.
-func length(b []byte, n uint32) []byte {
-	binary.LittleEndian.PutUint32(b[16:], n)
-	return b
-}

@@ -26,12 +26,10 @@ const (
 	queries    = "[MS-FSA] 2.1.5.12"
 	queryTag   = "[MS-FSA] 2.1.5.12.5"
 	queryBasic = "[MS-FSA] 2.1.5.12.6"
-	queryID    = "[MS-FSA] 2.1.5.12.17"
 	queryStd   = "[MS-FSA] 2.1.5.12.27"
 	setBasic   = "[MS-FSA] 2.1.5.15.2"
 	deletion   = "[MS-FSA] 2.1.5.15.3"
 	endOfFile  = "[MS-FSA] 2.1.5.15.4"
-	renaming   = "[MS-FSA] 2.1.5.15.11"
 	settings   = "[MS-FSCC] 2.4"
 	basicReply = "[MS-FSCC] 2.4.7"
 	deleteEx   = "FILE_DISPOSITION_INFORMATION_EX (ntddk.h)"
@@ -48,7 +46,7 @@ const noLinks = "setup: ERROR_NOT_SUPPORTED"
 
 // Rows returns the table.
 func Rows() []Row {
-	return slices.Concat(openRows(), nameRows(), placeRows(), sharingRows(), deletionRows(), informationRows(), renameRows(), directoryRows(), linkRows())
+	return slices.Concat(openRows(), nameRows(), placeRows(), sharingRows(), deletionRows(), informationRows(), directoryRows(), linkRows())
 }
 
 // opened returns a call that is NtCreateFile, after an optional setup.
@@ -149,10 +147,6 @@ func placeRows() []Row {
 			call: opened(o{name: "gone", open: win32.FILE_CREATE}, func(n *node) { n.pending("gone", file) })},
 		{Name: "open what was deleted", Source: closing, Want: win32.STATUS_OBJECT_NAME_NOT_FOUND,
 			call: opened(o{name: "gone"}, func(n *node) { n.close(n.pending("gone", file)) })},
-		{Name: "open what was deleted on close", Source: closing, Want: win32.STATUS_OBJECT_NAME_NOT_FOUND,
-			call: opened(o{name: "gone"}, func(n *node) {
-				n.close(n.must(o{name: "gone", access: remove, open: win32.FILE_CREATE, options: win32.FILE_DELETE_ON_CLOSE}))
-			})},
 		{Name: "create a file", Source: creation, call: opened(o{name: "new", open: win32.FILE_CREATE, options: file})},
 		{Name: "create a directory", Source: creation, call: opened(o{name: "new", open: win32.FILE_CREATE, options: dir})},
 		{Name: "FILE_OPEN_IF creates", Source: creation, call: opened(o{name: "new", open: win32.FILE_OPEN_IF})},
@@ -182,8 +176,6 @@ func placeRows() []Row {
 			call: opened(o{name: "file", access: win32.GENERIC_READ | read}, hasFile, func(n *node) { n.readOnly("file") })},
 		{Name: "open a read-only file to delete it", Source: access,
 			call: opened(o{name: "file", access: remove}, hasFile, func(n *node) { n.readOnly("file") })},
-		{Name: "delete a read-only file on close", Source: access, Want: win32.STATUS_CANNOT_DELETE,
-			call: opened(o{name: "file", access: remove, options: win32.FILE_DELETE_ON_CLOSE}, hasFile, func(n *node) { n.readOnly("file") })},
 		{Name: "create in a read-only directory", Source: access,
 			call: opened(o{name: `dir\new`, open: win32.FILE_CREATE}, hasDir, func(n *node) { n.readOnly("dir") })},
 	}
@@ -345,10 +337,6 @@ func informationRows() []Row {
 			call: on(o{name: "file", access: bare}, asking(win32.FileStandardInformation, 24), hasFile)},
 		{Name: "query FileStandardInformation into 23 bytes", Source: queryStd, Want: mismatch,
 			call: on(o{name: "file"}, asking(win32.FileStandardInformation, 23), hasFile)},
-		{Name: "query FileInternalInformation without FILE_READ_ATTRIBUTES", Source: queryID,
-			call: on(o{name: "file", access: bare}, asking(win32.FileInternalInformation, 8), hasFile)},
-		{Name: "query FileInternalInformation into 7 bytes", Source: queryID, Want: mismatch,
-			call: on(o{name: "file"}, asking(win32.FileInternalInformation, 7), hasFile)},
 		{Name: "query a class that does not exist", Source: queries, Want: win32.STATUS_INVALID_INFO_CLASS,
 			call: on(o{name: "file"}, asking(9999, 64), hasFile)},
 		{Name: "set attributes", Source: setBasic,
@@ -372,53 +360,6 @@ func informationRows() []Row {
 		{Name: "set the size without FILE_WRITE_DATA", Source: endOfFile, Want: denied, Wine: "STATUS_INVALID_HANDLE",
 			call: on(o{name: "file"}, setting(win32.FileEndOfFileInformation, size(4096)), hasFile)},
 		{Name: "set the size with 7 bytes", Source: endOfFile, Want: mismatch, Wine: "STATUS_0xC00000F1", call: on(writer, setting(win32.FileEndOfFileInformation, size(1)[:7]), hasFile)},
-	}
-}
-
-func renameRows() []Row {
-	const invalid, denied, collision = win32.STATUS_INVALID_PARAMETER, win32.STATUS_ACCESS_DENIED, win32.STATUS_OBJECT_NAME_COLLISION
-	to := func(in []byte) func(*node, win32.Handle) error { return setting(win32.FileRenameInformation, in) }
-	from := o{name: "file", access: remove}
-	has := func(name string) func(*node) { return func(n *node) { n.file(name) } }
-	return []Row{
-		{Name: "rename", Source: renaming, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD", call: on(from, to(rename(0, "new", false)), hasFile)},
-		{Name: "rename to the same name", Source: renaming, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD", call: on(from, to(rename(0, "file", false)), hasFile)},
-		{Name: "rename to another case", Source: renaming, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD", call: on(from, to(rename(0, "FILE", false)), hasFile)},
-		{Name: "rename without DELETE", Source: renaming, Want: denied, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD", call: on(o{name: "file", access: setter}, to(rename(0, "new", false)), hasFile)},
-		{Name: "rename with too short a buffer", Source: renaming, Want: win32.STATUS_INFO_LENGTH_MISMATCH, Wine: "STATUS_0xC00000F1",
-			call: on(from, to(rename(0, "new", false)[:19]), hasFile)},
-		{Name: "rename to no name", Source: renaming, Want: invalid, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD", call: on(from, to(rename(0, "", false)), hasFile)},
-		{Name: "rename to a name of an odd length", Source: renaming, Want: invalid, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD", call: on(from, to(length(rename(0, "new", false), 5)), hasFile)},
-		{Name: "rename to a name that is longer than the buffer", Source: renaming, Want: invalid, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD",
-			call: on(from, to(length(rename(0, "new", false), 64)), hasFile)},
-		{Name: "rename to a name with a wildcard", Source: renaming, Want: win32.STATUS_OBJECT_NAME_INVALID, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD", call: on(from, to(rename(0, "n*w", false)), hasFile)},
-		{Name: "rename to a name that exists", Source: renaming, Want: collision, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD", call: on(from, to(rename(0, "new", false)), hasFile, has("new"))},
-		{Name: "rename to a name that exists, and replace it", Source: renaming, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD", call: on(from, to(rename(0, "new", true)), hasFile, has("new"))},
-		{Name: "rename to a read-only file, and replace it", Source: renaming, Want: denied, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD",
-			call: on(from, to(rename(0, "new", true)), hasFile, has("new"), func(n *node) { n.readOnly("new") })},
-		{Name: "rename to an open file, and replace it", Source: renaming, Want: denied, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD",
-			call: on(from, to(rename(0, "new", true)), hasFile, has("new"), func(n *node) {
-				n.must(o{name: "new", access: win32.FILE_LIST_DIRECTORY | read})
-			})},
-		{Name: "rename to a directory, and replace it", Source: renaming, Want: denied, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD", call: on(from, to(rename(0, "dir", true)), hasFile, hasDir)},
-		{Name: "rename to a file that is being deleted, and replace it", Source: renaming, Want: win32.STATUS_DELETE_PENDING, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD",
-			call: on(from, to(rename(0, "new", true)), hasFile, func(n *node) { n.pending("new", file) })},
-		{Name: "rename into another directory", Source: renaming, call: func(n *node) error {
-			n.file("file")
-			n.dir("dir")
-			d := n.must(o{name: "dir", access: win32.FILE_ADD_FILE | win32.FILE_TRAVERSE | read, options: dir})
-			return n.set(n.must(from), win32.FileRenameInformation, rename(d, "file", false))
-		}},
-		{Name: "rename to a path whose directory is missing", Source: renaming, Want: win32.STATUS_OBJECT_PATH_NOT_FOUND, call: func(n *node) error {
-			n.file("file")
-			return n.set(n.must(from), win32.FileRenameInformation, rename(0, `\??\`+n.path+`\missing\file`, false))
-		}},
-		{Name: "rename a directory below which a file is open", Source: renaming, Want: denied, Wine: "STATUS_OBJECT_PATH_SYNTAX_BAD", call: func(n *node) error {
-			n.dir("dir")
-			n.file(`dir\file`)
-			n.must(o{name: `dir\file`, access: win32.FILE_LIST_DIRECTORY | read})
-			return n.set(n.must(o{name: "dir", access: remove}), win32.FileRenameInformation, rename(0, "new", false))
-		}},
 	}
 }
 

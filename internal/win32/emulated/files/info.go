@@ -8,14 +8,9 @@ import (
 
 // sizeofBasic is sizeof(FILE_BASIC_INFORMATION): four times, attributes, padding.
 const (
-	sizeofBasic      = 40
-	basicAttributes  = 32
-	sizeofInternal   = 8
-	sizeofEndOfFile  = 8
-	renameRoot       = 8  // FILE_RENAME_INFORMATION.RootDirectory
-	renameNameLength = 16 // .FileNameLength
-	renameName       = 20 // .FileName
-	sizeofRename     = 24
+	sizeofBasic     = 40
+	basicAttributes = 32
+	sizeofEndOfFile = 8
 )
 
 // QueryInformation implements [win32.Files].
@@ -55,8 +50,6 @@ func (f *file) queryInformation(class uint32, buf []byte) (int, error) {
 			s.Links = 0 // a deleted link does not count ([MS-FSA] 2.1.5.12.27)
 		}
 		out = s.Encode()
-	case win32.FileInternalInformation:
-		out = le.AppendUint64(make([]byte, 0, sizeofInternal), uint64(e.ID()))
 	default:
 		return 0, win32.STATUS_INVALID_INFO_CLASS
 	}
@@ -149,8 +142,6 @@ func (f *file) setInformation(t *kernel.Tx, class uint32, in []byte) error {
 		want, right = sizeofBasic, win32.FILE_WRITE_ATTRIBUTES
 	case win32.FileEndOfFileInformation:
 		want, right = sizeofEndOfFile, kernel.FileWriteData
-	case win32.FileRenameInformation:
-		want = sizeofRename
 	case win32.FileDispositionInformation:
 		want = 1
 	case win32.FileDispositionInformationEx:
@@ -182,8 +173,6 @@ func (f *file) setInformation(t *kernel.Tx, class uint32, in []byte) error {
 		return f.tree.SetAttributes(changes, f.open.Entry(), attributes)
 	case win32.FileEndOfFileInformation:
 		return f.tree.SetSize(changes, f.open.Entry(), int64(le.Uint64(in)))
-	case win32.FileRenameInformation:
-		return f.rename(t, in)
 	case win32.FileDispositionInformation:
 		flags := uint32(0)
 		if in[0] != 0 {

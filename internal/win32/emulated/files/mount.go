@@ -74,7 +74,7 @@ func (n *Namespace) setMountReparse(t *kernel.Tx, p place, guid win32.GUID) erro
 	case p.entry.Reparse() != nil || !p.entry.Empty():
 		return win32.ERROR_DIR_NOT_EMPTY // Source: document, SetVolumeMountPointW, ERROR_DIR_NOT_EMPTY
 	}
-	open, err := p.tree.Open(p.entry, access, 0, false)
+	open, err := p.tree.Open(p.entry, access, 0)
 	if err != nil {
 		return dosError(err)
 	}
@@ -99,7 +99,7 @@ func (n *Namespace) clearMountReparse(t *kernel.Tx, p place) error {
 	if p.vol.Writable() != nil {
 		return win32.ERROR_WRITE_PROTECT // Source: inference, as other changes of a read-only volume
 	}
-	open, err := p.tree.Open(p.entry, kernel.FileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, false)
+	open, err := p.tree.Open(p.entry, kernel.FileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE)
 	if err != nil {
 		return dosError(err)
 	}

@@ -3,67 +3,12 @@ package files
 import (
 	"fmt"
 	"strings"
-	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 )
-
-// rename applies a FILE_RENAME_INFORMATION. A name without a directory stays in
-// the file's own directory; one with a RootDirectory is relative to it; others
-// are absolute (the structure's page in ntifs.h). For the latter two, Windows
-// opens the target directory for writing, with sharing of reads and writes, and
-// share modes apply (general knowledge). A name that is empty, of an odd length
-// or longer than the buffer fails with STATUS_INVALID_PARAMETER, and one on
-// another volume with STATUS_NOT_SAME_DEVICE.
-//
-// Source of STATUS_INVALID_PARAMETER: specification, [MS-FSA] 2.1.5.15.11.
-func (f *file) rename(t *kernel.Tx, in []byte) error {
-	root, size := le.Uint64(in[renameRoot:]), uint64(le.Uint32(in[renameNameLength:]))
-	if size == 0 || size%2 != 0 || size > uint64(len(in)-renameName) {
-		return win32.STATUS_INVALID_PARAMETER
-	}
-	u := make([]uint16, size/2)
-	for i := range u {
-		u[i] = le.Uint16(in[renameName+2*i:])
-	}
-	name, replace, changes := string(utf16.Decode(u)), in[0] != 0, f.vol.Changes(t)
-	if root == 0 && !strings.Contains(name, `\`) {
-		if f.open.Entry().Parent() == nil {
-			// Source: specification, [MS-FSA] 2.1.5.15.11: the root has no other name.
-			return win32.STATUS_INVALID_PARAMETER
-		}
-		return f.tree.Rename(changes, f.open, f.open.Entry().Parent(), name, replace)
-	}
-	var from *file
-	if root != 0 {
-		var err error
-		if from, err = f.n.file(win32.Handle(root)); err != nil {
-			return err
-		}
-		if err := from.check(0); err != nil {
-			return err
-		}
-	}
-	// A replaced target is the entry itself, even if it is a link.
-	p, err := f.n.resolve(from, name, lookupMode{openLast: true})
-	switch {
-	case err != nil:
-		return err
-	case p.dir == nil:
-		return win32.STATUS_OBJECT_NAME_INVALID // Source: inference, the root of a volume, or the directory itself
-	case p.tree != f.tree:
-		return win32.STATUS_NOT_SAME_DEVICE // Source: specification, [MS-FSA] 2.1.5.15.11
-	}
-	dir, err := f.tree.Open(p.dir, kernel.FileWriteData|win32.SYNCHRONIZE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE, false)
-	if err != nil {
-		return err
-	}
-	defer f.tree.Close(changes, dir)
-	return f.tree.Rename(changes, f.open, p.dir, p.name, replace)
-}
 
 // FinalPath implements [win32.Files].
 //

@@ -71,7 +71,7 @@ func (n *Namespace) NtCreateFile(root win32.Handle, name string, access, objAttr
 func checkCreate(access, objAttr, share, disposition, options uint32) error {
 	const (
 		emulated = win32.FILE_DIRECTORY_FILE | fileWriteThrough | fileSequentialOnly | fileSynchronousIOAlert |
-			win32.FILE_SYNCHRONOUS_IO_NONALERT | win32.FILE_NON_DIRECTORY_FILE | win32.FILE_DELETE_ON_CLOSE |
+			win32.FILE_SYNCHRONOUS_IO_NONALERT | win32.FILE_NON_DIRECTORY_FILE |
 			win32.FILE_OPEN_FOR_BACKUP_INTENT | win32.FILE_OPEN_REPARSE_POINT
 		synchronous = fileSynchronousIOAlert | win32.FILE_SYNCHRONOUS_IO_NONALERT
 		both        = win32.FILE_DIRECTORY_FILE | win32.FILE_NON_DIRECTORY_FILE
@@ -157,7 +157,7 @@ func (n *Namespace) ntCreateFile(t *kernel.Tx, root win32.Handle, name string, a
 	case wantFile && p.entry.IsDir():
 		return nil, win32.STATUS_FILE_IS_A_DIRECTORY // Source: specification, [MS-FSA] 2.1.5.1.2
 	}
-	open, err := p.tree.Open(p.entry, access, share, options&win32.FILE_DELETE_ON_CLOSE != 0)
+	open, err := p.tree.Open(p.entry, access, share)
 	if err != nil {
 		return nil, err // a new entry can always be opened, so nothing was created
 	}
@@ -263,60 +263,6 @@ func (f *file) Flush(*kernel.Tx) error {
 	}
 	f.vol.Flushed()
 	return nil
-}
-
-// Flags of CreateFileW that become options of NtCreateFile (fileapi.h, winbase.h).
-const (
-	fileFlagOpenReparsePoint = 0x00200000
-	fileFlagOverlapped       = 0x40000000
-	fileFlagDeleteOnClose    = 0x04000000
-	openAlways               = 4 // OPEN_ALWAYS
-)
-
-// OpenPath is CreateFileW for the NT name of a path on a volume. It
-// becomes a call of NtCreateFile, with the rights to read attributes and to wait
-// (CreateFileW's page; ReactOS). Opening a directory without
-// FILE_FLAG_BACKUP_SEMANTICS fails with ERROR_ACCESS_DENIED.
-//
-// Dispositions that discard contents, attributes for new files, and parameters
-// that Windows does not know fail with ERROR_INVALID_PARAMETER.
-func (n *Namespace) OpenPath(t *kernel.Tx, name, path string, access, share, disposition, flags uint32) (win32.Handle, error) {
-	const known = win32.FILE_FLAG_BACKUP_SEMANTICS | fileFlagOpenReparsePoint | fileFlagOverlapped | fileFlagDeleteOnClose | win32.FILE_ATTRIBUTE_NORMAL
-	dispositions := map[uint32]uint32{win32.CREATE_NEW: win32.FILE_CREATE, win32.OPEN_EXISTING: win32.FILE_OPEN, openAlways: win32.FILE_OPEN_IF}
-	nt, ok := dispositions[disposition]
-	if !ok || flags&^known != 0 {
-		// Source: document, CreateFileW, dwCreationDisposition; others that Windows has are not
-		// emulated.
-		return 0, win32.ERROR_INVALID_PARAMETER
-	}
-	access |= win32.SYNCHRONIZE | win32.FILE_READ_ATTRIBUTES
-	options := uint32(win32.FILE_NON_DIRECTORY_FILE)
-	for _, o := range []struct{ flag, on, off uint32 }{
-		{fileFlagOpenReparsePoint, win32.FILE_OPEN_REPARSE_POINT, 0},
-		{fileFlagDeleteOnClose, win32.FILE_DELETE_ON_CLOSE, 0},
-		{fileFlagOverlapped, 0, win32.FILE_SYNCHRONOUS_IO_NONALERT},
-	} {
-		if flags&o.flag != 0 {
-			options |= o.on
-		} else {
-			options |= o.off
-		}
-	}
-	if flags&win32.FILE_FLAG_BACKUP_SEMANTICS != 0 {
-		options = options&^win32.FILE_NON_DIRECTORY_FILE | win32.FILE_OPEN_FOR_BACKUP_INTENT
-	}
-	if flags&fileFlagDeleteOnClose != 0 {
-		access |= win32.DELETE
-	}
-	f, err := n.ntCreateFile(t, 0, name, access, win32.OBJ_CASE_INSENSITIVE, share, nt, options)
-	switch {
-	case err == win32.STATUS_OBJECT_NAME_COLLISION:
-		// Source: document, CreateFileW, CREATE_NEW, ERROR_FILE_EXISTS.
-		return 0, win32.ERROR_FILE_EXISTS // not 183, the result of RtlNtStatusToDosError
-	case err != nil:
-		return 0, dosError(err)
-	}
-	return n.Insert(f, path), nil
 }
 
 // file returns the open file h. It returns STATUS_INVALID_HANDLE if there is no

@@ -140,7 +140,7 @@ func (n *Namespace) RenameFile(from, to string) error {
 		if target.vol != p.vol || target.dir == nil {
 			return win32.STATUS_NOT_SAME_DEVICE // Source: node, only for tests
 		}
-		open, err := p.vol.Tree.Open(p.entry, win32.DELETE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE, false)
+		open, err := p.vol.Tree.Open(p.entry, win32.DELETE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE)
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (n *Namespace) RemoveFile(path string) error {
 		if err != nil || p.entry == nil {
 			return nil
 		}
-		open, err := p.vol.Tree.Open(p.entry, win32.DELETE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE, false)
+		open, err := p.vol.Tree.Open(p.entry, win32.DELETE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package filetree
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,7 +77,7 @@ func find(t *testing.T, tr *Tree, path string) *Entry {
 
 func open(t *testing.T, tr *Tree, e *Entry, access, share uint32) *Open {
 	t.Helper()
-	o, err := tr.Open(e, access, share, false)
+	o, err := tr.Open(e, access, share)
 	if err != nil {
 		t.Fatalf("open %s: %v", e.Path(), err)
 	}
@@ -97,23 +96,6 @@ func want(t *testing.T, what string, err error, status win32.NTStatus) {
 }
 
 const shareAll = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE | win32.FILE_SHARE_DELETE
-
-func TestCheckName(t *testing.T) {
-	for _, name := range []string{
-		"a", "pv-1", "CON", "nul.txt", "trailing.", "trailing ", " leading", "...", ".hidden", "a;b=c", "ß", "😀",
-		strings.Repeat("x", 255), strings.Repeat("ä", 255), strings.Repeat("😀", 127), "\ufffd", "\x7f",
-	} {
-		if err := CheckName(name); err != nil {
-			t.Errorf("CheckName(%q) = %v, want nil", name, err)
-		}
-	}
-	for _, name := range []string{
-		"", ".", "..", "a\\b", "a/b", "a:b", "a:", "*", "a?", `a"`, "<", ">", "|", "\x00", "a\x1f", "\n",
-		strings.Repeat("x", 256), strings.Repeat("ä", 256), strings.Repeat("😀", 128),
-	} {
-		want(t, fmt.Sprintf("CheckName(%q)", name), CheckName(name), win32.STATUS_OBJECT_NAME_INVALID)
-	}
-}
 
 func TestNameFolding(t *testing.T) {
 	for _, c := range []struct {
@@ -148,32 +130,6 @@ func TestLookupPreservesCase(t *testing.T) {
 	check(t, tr, j)
 }
 
-func TestCreateRefusals(t *testing.T) {
-	tr, j := grow(t, `dir\`, `dir\Taken`, `file`, `link\`, `doomed\`)
-	if err := tr.SetReparse(j, find(t, tr, "link"), junction(`\??\C:\dir`)); err != nil {
-		t.Fatal(err)
-	}
-	o := open(t, tr, find(t, tr, "doomed"), win32.DELETE, shareAll)
-	if err := tr.SetDisposition(o, win32.FILE_DISPOSITION_DELETE); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		dir, name string
-		status    win32.NTStatus
-	}{
-		{"dir", "taken", win32.STATUS_OBJECT_NAME_COLLISION},
-		{"dir", "a:b", win32.STATUS_OBJECT_NAME_INVALID},
-		{"file", "x", win32.STATUS_NOT_A_DIRECTORY},
-		{"link", "x", win32.STATUS_DIRECTORY_IS_A_REPARSE_POINT},
-		{"doomed", "x", win32.STATUS_DELETE_PENDING},
-	} {
-		_, err := tr.Create(j, find(t, tr, c.dir), c.name, 0)
-		want(t, fmt.Sprintf("create %q in %q", c.name, c.dir), err, c.status)
-	}
-	tr.Close(j, o)
-	check(t, tr, j)
-}
-
 // Reading a directory continues after the last name, even if entries were added
 // and removed in between.
 func TestNextIsStable(t *testing.T) {
@@ -205,80 +161,6 @@ func TestNextIsStable(t *testing.T) {
 	check(t, tr, j)
 }
 
-func TestShareModes(t *testing.T) {
-	const (
-		r  = win32.FILE_LIST_DIRECTORY
-		w  = win32.FILE_ADD_FILE
-		d  = win32.DELETE
-		at = win32.FILE_READ_ATTRIBUTES | win32.FILE_WRITE_ATTRIBUTES | win32.SYNCHRONIZE
-		sr = win32.FILE_SHARE_READ
-		sw = win32.FILE_SHARE_WRITE
-		sd = win32.FILE_SHARE_DELETE
-	)
-	for _, c := range []struct {
-		name            string
-		access1, share1 uint32
-		access2, share2 uint32
-		conflicts       bool
-		entry           string // "" for the directory
-	}{
-		{name: "both share all", access1: r | w | d, share1: shareAll, access2: r | w | d, share2: shareAll},
-		{name: "reading where reading is not shared", access1: r, share1: sw | sd, access2: r, share2: shareAll, conflicts: true},
-		{name: "writing where writing is not shared", access1: r, share1: sr | sd, access2: w, share2: shareAll, conflicts: true},
-		{name: "deleting where deleting is not shared", access1: r, share1: sr | sw, access2: d, share2: shareAll, conflicts: true},
-		{name: "not sharing what the first one does", access1: w, share1: shareAll, access2: r, share2: sr, conflicts: true},
-		{name: "traversing counts as reading", access1: fileExecute, share1: 0, access2: r, share2: shareAll, conflicts: true},
-		{name: "attributes bear everything", access1: at, share1: 0, access2: r | w | d, share2: shareAll, entry: "file"},
-		{name: "attributes of a directory bear reading and writing", access1: at, share1: 0, access2: r | w, share2: shareAll},
-		{name: "attributes may be had always", access1: r | w | d, share1: 0, access2: at, share2: 0, entry: "file"},
-		{name: "two readers that share reading", access1: r, share1: sr, access2: r, share2: sr},
-	} {
-		// The result is the same in either order.
-		for range 2 {
-			tr, j := grow(t, `dir\`, "file")
-			e := find(t, tr, cmp.Or(c.entry, "dir"))
-			o := open(t, tr, e, c.access1, c.share1)
-			_, err := tr.Open(e, c.access2, c.share2, false)
-			status := win32.NTStatus(0)
-			if c.conflicts {
-				status = win32.STATUS_SHARING_VIOLATION
-			}
-			want(t, c.name, err, status)
-			tr.Close(j, o)
-			if c.conflicts {
-				tr.Close(j, open(t, tr, e, c.access2, c.share2))
-			}
-			c.access1, c.share1, c.access2, c.share2 = c.access2, c.share2, c.access1, c.share1
-		}
-	}
-}
-
-func TestReadOnlyFile(t *testing.T) {
-	tr, j := grow(t, "file", `dir\`)
-	for _, name := range []string{"file", "dir"} {
-		if err := tr.SetAttributes(j, find(t, tr, name), win32.FILE_ATTRIBUTE_READONLY); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, err := tr.Open(find(t, tr, "file"), win32.FILE_ADD_FILE, shareAll, false)
-	want(t, "write to a read-only file", err, win32.STATUS_ACCESS_DENIED)
-	_, err = tr.Open(find(t, tr, "file"), win32.DELETE, shareAll, true)
-	want(t, "delete a read-only file on close", err, win32.STATUS_CANNOT_DELETE)
-	// A read-only directory still accepts new entries.
-	tr.Close(j, open(t, tr, find(t, tr, "dir"), win32.FILE_ADD_FILE, shareAll))
-
-	o := open(t, tr, find(t, tr, "file"), win32.DELETE, shareAll)
-	want(t, "delete a read-only file", tr.SetDisposition(o, win32.FILE_DISPOSITION_DELETE), win32.STATUS_CANNOT_DELETE)
-	err = tr.SetDisposition(o, win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE)
-	want(t, "delete it nonetheless", err, 0)
-	tr.Close(j, o)
-	if tr.Root().Lookup("file") != nil {
-		t.Error("the file still exists")
-	}
-	want(t, "make a file a directory", tr.SetAttributes(j, mustCreate(t, tr, j, "g"), dirAttr), win32.STATUS_INVALID_PARAMETER)
-	check(t, tr, j)
-}
-
 func mustCreate(t *testing.T, tr *Tree, j journal, name string) *Entry {
 	t.Helper()
 	e, err := tr.Create(j, tr.Root(), name, 0)
@@ -286,65 +168,6 @@ func mustCreate(t *testing.T, tr *Tree, j journal, name string) *Entry {
 		t.Fatal(err)
 	}
 	return e
-}
-
-func TestDispositionRefusals(t *testing.T) {
-	tr, j := grow(t, `full\`, `full\x`, `dir\`)
-	full := open(t, tr, find(t, tr, "full"), win32.DELETE, shareAll)
-	dir := open(t, tr, find(t, tr, "dir"), win32.FILE_LIST_DIRECTORY, shareAll)
-	root := open(t, tr, tr.Root(), win32.DELETE, shareAll)
-	const del = win32.FILE_DISPOSITION_DELETE
-	want(t, "a directory with entries", tr.SetDisposition(full, del), win32.STATUS_DIRECTORY_NOT_EMPTY)
-	want(t, "without DELETE access", tr.SetDisposition(dir, del), win32.STATUS_ACCESS_DENIED)
-	want(t, "the root", tr.SetDisposition(root, del), win32.STATUS_CANNOT_DELETE)
-	want(t, "unknown flags", tr.SetDisposition(full, del|0x20), win32.STATUS_INVALID_PARAMETER)
-	want(t, "on close", tr.SetDisposition(full, del|win32.FILE_DISPOSITION_ON_CLOSE), win32.STATUS_NOT_SUPPORTED)
-	check(t, tr, j)
-}
-
-func TestDeleteWithLastHandle(t *testing.T) {
-	tr, j := grow(t, "file")
-	e := find(t, tr, "file")
-	a, b := open(t, tr, e, win32.DELETE, shareAll), open(t, tr, e, win32.FILE_READ_ATTRIBUTES, shareAll)
-	want(t, "mark", tr.SetDisposition(a, win32.FILE_DISPOSITION_DELETE), 0)
-	tr.Close(j, a)
-	if tr.Root().Lookup("file") != e {
-		t.Error("the name is gone while a handle is open")
-	}
-	_, err := tr.Open(e, win32.FILE_READ_ATTRIBUTES, shareAll, false)
-	want(t, "open what is being deleted", err, win32.STATUS_DELETE_PENDING)
-	_, err = tr.Create(j, tr.Root(), "FILE", 0)
-	want(t, "create it again", err, win32.STATUS_OBJECT_NAME_COLLISION)
-	tr.Close(j, b)
-	tr.Close(j, b) // closing twice changes nothing
-	if tr.Root().Lookup("file") != nil || tr.Opens() != 0 {
-		t.Errorf("after the last handle: %v, %d open", tr.Root().Lookup("file"), tr.Opens())
-	}
-	check(t, tr, j)
-}
-
-func TestPOSIXDelete(t *testing.T) {
-	tr, j := grow(t, "file")
-	e := find(t, tr, "file")
-	a, b := open(t, tr, e, win32.DELETE, shareAll), open(t, tr, e, win32.DELETE, shareAll)
-	want(t, "mark", tr.SetDisposition(a, win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS), 0)
-	_, err := tr.Open(e, win32.FILE_READ_ATTRIBUTES, shareAll, false)
-	want(t, "open before the handle is closed", err, win32.STATUS_DELETE_PENDING)
-	tr.Close(j, a)
-	if tr.Root().Lookup("file") != nil || !e.Gone() {
-		t.Error("the name exists after the deleting handle was closed")
-	}
-	if mustCreate(t, tr, j, "file") == e {
-		t.Error("the new file is the old file")
-	}
-	want(t, "delete it again", tr.SetDisposition(b, win32.FILE_DISPOSITION_DELETE), win32.STATUS_FILE_DELETED)
-	want(t, "rename it", tr.Rename(j, b, tr.Root(), "x", false), win32.STATUS_ACCESS_DENIED)
-	want(t, "change it", tr.SetSize(j, e, 5), 0) // the handle still works
-	tr.Close(j, b)
-	if tr.Root().Lookup("file") == nil {
-		t.Error("closing the old file's handle removed the new file")
-	}
-	check(t, tr, j)
 }
 
 func TestUndoDeletion(t *testing.T) {
@@ -358,28 +181,6 @@ func TestUndoDeletion(t *testing.T) {
 	if tr.Root().Lookup("file") != e {
 		t.Error("the file does not exist")
 	}
-	check(t, tr, j)
-}
-
-func TestDeleteOnClose(t *testing.T) {
-	tr, j := grow(t, `full\`, `empty\`)
-	for _, name := range []string{"full", "empty"} {
-		o, err := tr.Open(find(t, tr, name), win32.DELETE, shareAll, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name == "full" {
-			if _, err := tr.Create(j, o.Entry(), "x", 0); err != nil {
-				t.Fatal(err)
-			}
-		}
-		tr.Close(j, o)
-	}
-	if tr.Root().Lookup("full") == nil || tr.Root().Lookup("empty") != nil {
-		t.Error("want the full directory to stay and the empty one to go")
-	}
-	_, err := tr.Open(tr.Root(), win32.DELETE, shareAll, true)
-	want(t, "the root", err, win32.STATUS_CANNOT_DELETE)
 	check(t, tr, j)
 }
 
@@ -468,20 +269,7 @@ func TestCheckReparse(t *testing.T) {
 		file   bool
 		status win32.NTStatus
 	}{
-		{name: "junction", b: j},
-		{name: "symbolic link to a directory", b: s},
-		{name: "symbolic link to a file", b: s, file: true},
-		{name: "third party", b: thirdParty(1, "x")},
 		{name: "another tag of Microsoft's", b: append(le.AppendUint32(nil, 0x80000017), 1, 0, 0, 0, 9)},
-		{name: "junction on a file", b: j, file: true, status: win32.STATUS_NOT_A_DIRECTORY},
-		{name: "empty", b: nil, status: invalid},
-		{name: "half a header", b: j[:7], status: invalid},
-		{name: "cut", b: j[:len(j)-2], status: invalid},
-		{name: "longer than its data length", b: append(slices.Clone(j), 0, 0), status: invalid},
-		{name: "tag 0", b: make([]byte, 8), status: invalid},
-		{name: "tag 1", b: append(le.AppendUint32(nil, 1), 0, 0, 0, 0), status: invalid},
-		{name: "too long", b: append(le.AppendUint32(nil, 0x80000017), make([]byte, 16381)...), status: invalid},
-		{name: "third party without a GUID", b: append(le.AppendUint32(nil, 0x42), 0, 0, 0, 0), status: invalid},
 		{name: "third party with a zero GUID", b: thirdParty(0, "x"), status: invalid},
 		{name: "mount point without names", b: append(le.AppendUint32(nil, win32.IO_REPARSE_TAG_MOUNT_POINT), 0, 0, 0, 0), status: invalid},
 		{name: "mount point with an empty target", b: junction(""), status: invalid},
@@ -500,47 +288,6 @@ func TestCheckReparse(t *testing.T) {
 	}
 }
 
-func TestReparsePoints(t *testing.T) {
-	tr, j := grow(t, `full\`, `full\x`, `dir\`, "empty", "big")
-	if err := tr.SetSize(j, find(t, tr, "big"), 1); err != nil {
-		t.Fatal(err)
-	}
-	header := func(tag uint32) []byte { return append(le.AppendUint32(nil, tag), 0, 0, 0, 0) }
-	dir := find(t, tr, "dir")
-	set := func(name string, b []byte) error { return tr.SetReparse(j, find(t, tr, name), b) }
-	want(t, "nonsense", set("dir", []byte{1}), win32.STATUS_IO_REPARSE_DATA_INVALID)
-	want(t, "a directory with entries", set("full", junction("x")), win32.STATUS_DIRECTORY_NOT_EMPTY)
-	empty := New(journal{})
-	want(t, "an empty root", empty.SetReparse(journal{}, empty.Root(), junction("x")), win32.STATUS_ACCESS_DENIED)
-	want(t, "a symbolic link on a file with contents", set("big", symlink("x")), win32.STATUS_IO_REPARSE_DATA_INVALID)
-	want(t, "a symbolic link on an empty file", set("empty", symlink("x")), 0)
-	want(t, "contents for a link", tr.SetSize(j, find(t, tr, "empty"), 1), win32.STATUS_NOT_SUPPORTED)
-	want(t, "delete what is not there", tr.DeleteReparse(j, dir, header(win32.IO_REPARSE_TAG_MOUNT_POINT)), win32.STATUS_NOT_A_REPARSE_POINT)
-	want(t, "a junction", set("dir", junction("x")), 0)
-	want(t, "another junction", set("dir", junction("y")), 0)
-	want(t, "another tag", set("dir", symlink("y")), win32.STATUS_IO_REPARSE_TAG_MISMATCH)
-	if dir.Attributes() != dirAttr|win32.FILE_ATTRIBUTE_REPARSE_POINT || dir.ReparseTag() != win32.IO_REPARSE_TAG_MOUNT_POINT {
-		t.Errorf("attributes %#x, tag %#x", dir.Attributes(), dir.ReparseTag())
-	}
-	check(t, tr, j)
-	for _, b := range [][]byte{nil, header(win32.IO_REPARSE_TAG_MOUNT_POINT)[:7], junction("y"), append(header(win32.IO_REPARSE_TAG_MOUNT_POINT), 0)} {
-		want(t, fmt.Sprintf("delete by %x", b), tr.DeleteReparse(j, dir, b), win32.STATUS_IO_REPARSE_DATA_INVALID)
-	}
-	for _, tag := range []uint32{0, 1} {
-		want(t, "delete a reserved tag", tr.DeleteReparse(j, dir, header(tag)), win32.STATUS_IO_REPARSE_TAG_INVALID)
-	}
-	want(t, "delete another tag", tr.DeleteReparse(j, dir, header(win32.IO_REPARSE_TAG_SYMLINK)), win32.STATUS_IO_REPARSE_TAG_MISMATCH)
-	want(t, "delete", tr.DeleteReparse(j, dir, header(win32.IO_REPARSE_TAG_MOUNT_POINT)), 0)
-	if dir.ReparseTag() != 0 || dir.Reparse() != nil || !dir.IsDir() {
-		t.Error("the entry is not an ordinary directory")
-	}
-	want(t, "a third party's", set("dir", thirdParty(1, "x")), 0)
-	want(t, "another owner's", set("dir", thirdParty(2, "x")), win32.STATUS_REPARSE_ATTRIBUTE_CONFLICT)
-	want(t, "delete as another owner", tr.DeleteReparse(j, dir, thirdParty(2, "")), win32.STATUS_REPARSE_ATTRIBUTE_CONFLICT)
-	want(t, "delete as the owner", tr.DeleteReparse(j, dir, thirdParty(1, "")), 0)
-	check(t, tr, j)
-}
-
 func TestDismount(t *testing.T) {
 	tr, j := grow(t, `dir\`, `dir\file`)
 	file, dir := find(t, tr, `dir\file`), find(t, tr, "dir")
@@ -554,12 +301,6 @@ func TestDismount(t *testing.T) {
 	}
 	tr.Close(j, open(t, tr, file, win32.DELETE, 0))
 	check(t, tr, j)
-}
-
-func TestSetSizeRefusals(t *testing.T) {
-	tr, j := grow(t, `dir\`, "file")
-	want(t, "a directory", tr.SetSize(j, find(t, tr, "dir"), 1), win32.STATUS_INVALID_PARAMETER)
-	want(t, "negative", tr.SetSize(j, find(t, tr, "file"), -1), win32.STATUS_INVALID_PARAMETER)
 }
 
 func TestLoadCorrupt(t *testing.T) {
@@ -619,7 +360,7 @@ func TestRandomOperations(t *testing.T) {
 				case k < 12:
 					op = "open"
 					var o *Open
-					if o, err = tr.Open(entry(), access|uint32(r.IntN(2))*win32.DELETE, share|win32.FILE_SHARE_DELETE, r.IntN(8) == 0); err == nil {
+					if o, err = tr.Open(entry(), access|uint32(r.IntN(2))*win32.DELETE, share|win32.FILE_SHARE_DELETE); err == nil {
 						opens = append(opens, o)
 					}
 				case k < 13:

@@ -25,7 +25,6 @@ const (
 type Open struct {
 	entry         *Entry
 	access, share uint32
-	deleteOnClose bool
 	posix         bool // its entry leaves the namespace when this handle is closed
 }
 
@@ -40,13 +39,11 @@ func (o *Open) Access() uint32 { return o.access }
 //   - STATUS_DELETE_PENDING if e is being deleted ([MS-FSA] 2.1.5.1.2),
 //   - STATUS_ACCESS_DENIED for rights that its access control list does not grant, and
 //     for write access to the data of a read-only file (same),
-//   - STATUS_CANNOT_DELETE for deleteOnClose on a read-only entry or the root
-//     (same),
 //   - STATUS_SHARING_VIOLATION if the share mode of this open or of another open of
 //     e does not allow the other's rights.
 //
 // Source: specification, [MS-FSA] 2.1.5.1.2.
-func (t *Tree) Open(e *Entry, access, share uint32, deleteOnClose bool) (*Open, error) {
+func (t *Tree) Open(e *Entry, access, share uint32) (*Open, error) {
 	readOnly := e.rec.Attributes&win32.FILE_ATTRIBUTE_READONLY != 0
 	switch {
 	case e.DeletePending():
@@ -55,8 +52,6 @@ func (t *Tree) Open(e *Entry, access, share uint32, deleteOnClose bool) (*Open, 
 		return nil, win32.STATUS_ACCESS_DENIED
 	case readOnly && !e.IsDir() && access&writes != 0:
 		return nil, win32.STATUS_ACCESS_DENIED
-	case deleteOnClose && (readOnly || e == t.root):
-		return nil, win32.STATUS_CANNOT_DELETE
 	}
 	for _, o := range e.opens {
 		// [MS-FSA] 2.1.5.1.2.1: of a directory, opens of its attributes count, too.
@@ -67,7 +62,7 @@ func (t *Tree) Open(e *Entry, access, share uint32, deleteOnClose bool) (*Open, 
 			return nil, win32.STATUS_SHARING_VIOLATION
 		}
 	}
-	o := &Open{entry: e, access: access, share: share, deleteOnClose: deleteOnClose}
+	o := &Open{entry: e, access: access, share: share}
 	e.opens = append(e.opens, o)
 	t.opens[o] = struct{}{}
 	return o, nil
@@ -85,8 +80,7 @@ func allows(share, other, own uint32) bool {
 }
 
 // Close closes o. When the last handle or a handle with a pending POSIX delete is
-// closed, the entry leaves the namespace. A directory with delete-on-close that
-// has entries stays ([MS-FSA] 2.1.5.5).
+// closed, the entry leaves the namespace ([MS-FSA] 2.1.5.5).
 func (t *Tree) Close(c Changes, o *Open) {
 	e := o.entry
 	if _, ok := t.opens[o]; !ok {
@@ -95,9 +89,6 @@ func (t *Tree) Close(c Changes, o *Open) {
 	delete(t.opens, o)
 	i := slices.Index(e.opens, o)
 	e.opens = slices.Delete(e.opens, i, i+1)
-	if o.deleteOnClose && !e.gone && e.Empty() {
-		e.pending = true
-	}
 	if e.pending && (o.posix || len(e.opens) == 0) {
 		t.remove(c, e)
 	}
@@ -168,8 +159,8 @@ func (t *Tree) SetDisposition(o *Open, flags uint32) error {
 	return nil
 }
 
-// Rename moves o's entry to dir and names it name (FileRenameInformation,
-// [MS-FSA] 2.1.5.15.11 and, where that is silent, general knowledge). It returns
+// Rename moves o's entry to dir and names it name ([MS-FSA] 2.1.5.15.11
+// and, where that is silent, general knowledge). It returns
 //
 //   - STATUS_ACCESS_DENIED without DELETE access; for an entry being deleted; for a
 //     directory with an open entry below it, or one that would move into itself

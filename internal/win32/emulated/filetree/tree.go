@@ -176,7 +176,7 @@ func (t *Tree) Len() int { return len(t.entries) }
 // Opens returns the number of open handles.
 func (t *Tree) Opens() int { return len(t.opens) }
 
-// ID returns the entry's number, for FileInternalInformation.
+// ID returns the entry's number.
 func (e *Entry) ID() ID { return e.id }
 
 // Name returns the name as it was given. The root's name is empty.
