@@ -313,43 +313,10 @@ func TestDecodeFalseClaims(t *testing.T) {
 	}
 }
 
-// Bytes written by hand from Microsoft's pages, independent of our encoders.
+// Bytes that Windows writes and our encoders do not: without padding, with garbage in it, with
+// offsets of 0. (TestLayouts compares what the encoders write with the headers.)
 func TestDecodeGolden(t *testing.T) {
 	hex := func(lines ...string) []byte { return unhex(t, lines...) }
-	check := func(name string, got, want []byte) {
-		t.Helper()
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s:\n got % x\nwant % x", name, got, want)
-		}
-	}
-	check("STORAGE_DEVICE_NUMBER of the first partition of disk 2", DeviceNumber{FILE_DEVICE_DISK, 2, 1}.Encode(),
-		hex("07000000 02000000 01000000"))
-	check("query of the page 83h identifiers", PropertyQuery{PropertyID: StorageDeviceIdProperty}.Encode(),
-		hex("02000000 00000000 00000000"))
-	check("put a disk offline, for good", SetDiskAttributes{true, DISK_ATTRIBUTE_OFFLINE, DISK_ATTRIBUTE_OFFLINE}.Encode(),
-		hex("28000000 01 000000", "0100000000000000", "0100000000000000", "00000000000000000000000000000000"))
-	check("grow partition 2 by 1 MiB", GrowPartition{2, 1 << 20}.Encode(),
-		hex("02000000 00000000", "0000100000000000"))
-	check("one identifier", EncodeIdentifiers([]Identifier{{1, 3, 0, []byte{0x60, 0x02}}}),
-		hex("0c000000 20000000 01000000", "01000000 03000000 0200 0000 00000000", "6002 0000"))
-	check("a GPT disk with one basic data partition", Layout{
-		Style: PARTITION_STYLE_GPT, DiskID: GUID{0x00112233, 0x4455, 0x6677, [8]byte{0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}},
-		UsableOffset: 0x4400, UsableLength: 0x10000000, MaxPartitions: 128,
-		Partitions: []Partition{{
-			Style: PARTITION_STYLE_GPT, Offset: 0x100000, Length: 0x8000000, Number: 1, Rewrite: true,
-			Type: PARTITION_BASIC_DATA_GUID, ID: GUID{1, 2, 3, [8]byte{4, 5, 6, 7, 8, 9, 10, 11}},
-			Attributes: GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER, Name: "Bä",
-		}},
-	}.Encode(), hex(
-		"01000000 01000000", "33221100 5544 7766 8899aabbccddeeff", "0044000000000000 0000001000000000 80000000 00000000",
-		"01000000 00000000", "0000100000000000 0000000800000000 01000000 01 000000",
-		"a2a0d0eb e5b9 3344 87c068b6b72699c7", "01000000 0200 0300 0405060708090a0b", "0000000000000080",
-		"4200 e400", strings.Repeat("0000", 34)))
-	check("a volume mounted at a folder", Reparse{Tag: IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\V\`}.Encode(),
-		hex("030000a0 1800 0000", "0000 0c00 0e00 0000", "5c00 3f00 3f00 5c00 5600 5c00 0000 0000"))
-	check("a relative symbolic link", Reparse{IO_REPARSE_TAG_SYMLINK, "a", "b", true}.Encode(),
-		hex("0c0000a0 1000 0000", "0000 0200 0200 0200", "01000000", "6100 6200"))
-
 	// A directory in Windows' form: times, a short file index, an 8-byte aligned
 	// second entry, and no padding after the last.
 	listing := hex(

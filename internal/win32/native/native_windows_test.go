@@ -182,51 +182,6 @@ func setSparse(api win32.API, h win32.Handle) error {
 	return err
 }
 
-func TestRemove(t *testing.T) {
-	api := New(Options{})
-	path := t.TempDir()
-	dir := openDir(t, api, path)
-	sub := mustCreate(t, api, dir, "sub", win32.FILE_DIRECTORY_FILE)
-	file := mustCreate(t, api, sub, "file", win32.FILE_NON_DIRECTORY_FILE)
-
-	b := make([]byte, win32.SizeofAttributeTag)
-	n, err := api.QueryInformation(sub, win32.FileAttributeTagInformation, b)
-	if err != nil {
-		t.Fatalf("QueryInformation: %v", err)
-	}
-	if tag, err := win32.DecodeAttributeTag(b[:n]); err != nil || tag.Attributes&win32.FILE_ATTRIBUTE_DIRECTORY == 0 || tag.ReparseTag != 0 {
-		t.Errorf("FileAttributeTagInformation = %+v, %v; want a directory without a tag", tag, err)
-	}
-
-	remove := func(h win32.Handle) error {
-		return api.SetInformation(h, win32.FileDispositionInformationEx,
-			win32.EncodeDisposition(win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS))
-	}
-	if err := remove(sub); !errors.Is(err, win32.STATUS_DIRECTORY_NOT_EMPTY) {
-		t.Errorf("remove a directory with a file in it: %v, want STATUS_DIRECTORY_NOT_EMPTY", err)
-	}
-	if attrs, err := api.Attributes(path + `\sub\file`); err != nil || attrs&win32.FILE_ATTRIBUTE_DIRECTORY != 0 {
-		t.Errorf("Attributes of the file: %#x, %v", attrs, err)
-	}
-	if err := remove(file); err != nil {
-		t.Errorf("remove the file: %v", err)
-	}
-	closeHandle(t, api, file)
-	if err := remove(sub); err != nil {
-		t.Errorf("remove the directory: %v", err)
-	}
-	closeHandle(t, api, sub)
-	if attrs, err := api.Attributes(path + `\sub`); err != win32.ERROR_FILE_NOT_FOUND {
-		t.Errorf("Attributes of the removed file: %#x, %v; want ERROR_FILE_NOT_FOUND", attrs, err)
-	}
-	if attrs, err := api.Attributes(path + `\sub\file`); err != win32.ERROR_PATH_NOT_FOUND {
-		t.Errorf("Attributes below the removed directory: %#x, %v; want ERROR_PATH_NOT_FOUND", attrs, err)
-	}
-	if err := api.SetInformation(dir, win32.FileDispositionInformationEx, nil); err == nil {
-		t.Error("SetInformation without a buffer succeeded")
-	}
-}
-
 func TestOpenErrors(t *testing.T) {
 	api := New(Options{})
 	path := t.TempDir()
@@ -241,28 +196,22 @@ func TestOpenErrors(t *testing.T) {
 		}
 		return err
 	}
-	if err := open("FILE", syncIO); err != nil {
-		t.Errorf("open in another case: %v", err)
-	}
-	if err := open("", syncIO); err != nil {
-		t.Errorf("open the directory itself by an empty name: %v", err)
-	}
-	_, exists := create(api, dir, "file", win32.FILE_NON_DIRECTORY_FILE)
 	for _, c := range []struct {
 		name string
 		err  error
 		want error
 	}{
-		{"missing", open("missing", syncIO), win32.STATUS_OBJECT_NAME_NOT_FOUND},
-		{"below a missing directory", open(`missing\file`, syncIO), win32.STATUS_OBJECT_PATH_NOT_FOUND},
-		{"a file as a directory", open("file", syncIO|win32.FILE_DIRECTORY_FILE), win32.STATUS_NOT_A_DIRECTORY},
-		{"create what exists", exists, win32.STATUS_OBJECT_NAME_COLLISION},
 		{"a NUL", open("fi\x00le", syncIO), win32.STATUS_OBJECT_NAME_INVALID},
 		{"a name beyond 64 KiB", open(strings.Repeat("x", 1<<15), syncIO), win32.STATUS_NAME_TOO_LONG},
 		{"an asynchronous handle", open("file", win32.FILE_OPEN_FOR_BACKUP_INTENT), win32.STATUS_INVALID_PARAMETER},
 	} {
 		if c.err != c.want {
 			t.Errorf("open %s: %v, want %v", c.name, c.err, c.want)
+		}
+	}
+	for name, want := range map[string]win32.Errno{`\missing`: win32.ERROR_FILE_NOT_FOUND, `\missing\file`: win32.ERROR_PATH_NOT_FOUND} {
+		if attrs, err := api.Attributes(path + name); err != want {
+			t.Errorf("Attributes of %s: %#x, %v; want %s", name, attrs, err, want.Name())
 		}
 	}
 	if h, err := api.CreateFile(`\\.\PhysicalDrive4711`, 0, 3, win32.OPEN_EXISTING, 0); err != win32.ERROR_FILE_NOT_FOUND {
