@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -295,52 +294,6 @@ func TestClearRemovesOneFault(t *testing.T) {
 	}
 }
 
-// Each Win32 call fails once, in turn, and the driver's retry succeeds. The test ends
-// when the operation makes fewer calls than the fault skips.
-func TestFaultAtEachCall(t *testing.T) { synctest.Test(t, testFaultAtEachCall) }
-
-func testFaultAtEachCall(t *testing.T) {
-	for skip := uint32(0); ; skip++ {
-		n := simnode.New(t)
-		f, err := n.Fail(simnode.Fault{Call: winapi.AnyCall, Skip: skip, Times: 1, Error: winapi.ERROR_GEN_FAILURE})
-		must(t, err)
-		partition := func() error {
-			_, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1})
-			return err
-		}
-		err = partition()
-		if f.Hits() == 0 {
-			if err != nil || skip < 10 {
-				t.Errorf("without a failed call: %v after %d calls, want success after at least 10", err, skip)
-			}
-			return
-		}
-		if err := partition(); err != nil {
-			t.Errorf("call %d failed once, and the retry too: %v", skip, err)
-		}
-	}
-}
-
-func TestDetachDuringFormat(t *testing.T) {
-	n := simnode.New(t)
-	d, err := n.AttachDisk(simnode.Disk{Size: 1 << 30})
-	must(t, err)
-	must(t, n.AwaitDisk(d.Number))
-	_, err = n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: d.Number})
-	must(t, err)
-	list, err := n.Volume().ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: d.Number})
-	must(t, err)
-	_, err = n.Fail(simnode.Fault{Call: winapi.Format, Do: func() {
-		if err := n.DetachDisk(d.Number); err != nil {
-			t.Error(err)
-		}
-	}})
-	must(t, err)
-	if _, err := n.Volume().FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: list.VolumeIDs[0]}); !errors.Is(err, hosterr.ErrNotFound) {
-		t.Errorf("FormatVolume = %v, want that the volume is gone", err)
-	}
-}
-
 // In a bubble of testing/synctest, the node uses the bubble's time.
 func TestTimeInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -433,15 +386,6 @@ func TestSeedRepeatsIDs(t *testing.T) {
 	}
 }
 
-func TestNodesAreIndependent(t *testing.T) {
-	var wg sync.WaitGroup
-	for range 8 {
-		n := simnode.New(t)
-		wg.Go(func() { prepare(t, n) })
-	}
-	wg.Wait()
-}
-
 // A new process has no memory of an earlier one. It relies on Windows.
 func TestNewProcessIsIndependent(t *testing.T) {
 	n := simnode.New(t)
@@ -464,40 +408,6 @@ func TestNewProcessIsIndependent(t *testing.T) {
 	for _, i := range []any{p.Disk(), p.Volume(), p.ISCSI(), p.System()} {
 		if i == nil {
 			t.Error("the process lacks a service")
-		}
-	}
-}
-
-func TestRemoveServersSharesAccounts(t *testing.T) {
-	n := simnode.New(t)
-	stage := func() error {
-		_, err := n.SMB().NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{
-			RemotePath: `\\files.example.com\data`, LocalPath: `C:\var\lib\kubelet\link`, Username: "csi", Password: "csi"})
-		return err
-	}
-	const server = "files.example.com"
-	must(t, stage())
-	must(t, n.RemoveSMBShare(server, "data"))
-	if err := stage(); err == nil {
-		t.Error("a removed share was staged")
-	}
-	must(t, n.AddSMBShare(server, "data"))
-	must(t, stage())
-	must(t, n.RemoveSMBAccount(server, "csi"))
-	must(t, n.SetSMBServerDown(server, true))
-	must(t, n.SetSMBServerDown(server, false))
-	if err := stage(); !errors.Is(err, hosterr.ErrPermissionDenied) {
-		t.Errorf("with a removed account: %v, want permission denied", err)
-	}
-	must(t, n.SetSMBPassword(server, "csi", "csi"))
-	must(t, stage())
-	must(t, n.RemoveSMBServer(server))
-	if err := stage(); !errors.Is(err, hosterr.ErrUnavailable) {
-		t.Errorf("with a removed server: %v, want unavailable", err)
-	}
-	for what, err := range map[string]error{"share": n.RemoveSMBShare("x", "y"), "account": n.RemoveSMBAccount("x", "y"), "server": n.RemoveSMBServer("x")} {
-		if !errors.Is(err, hosterr.ErrInvalid) {
-			t.Errorf("removing a %s that does not exist = %v", what, err)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package simnode_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,45 +61,6 @@ func TestAttachDisk(t *testing.T) {
 	}
 }
 
-func TestDetachedDiskIsAttachedByID(t *testing.T) {
-	n := open(t, simnode.Config{})
-	d, err := n.AttachDisk(simnode.Disk{ID: "data", Size: 64 << 20})
-	if err == nil {
-		err = n.AwaitDisk(d.Number)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: d.Number}); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.DetachDisk(d.Number); err != nil {
-		t.Fatal(err)
-	}
-	if state := show(t, n); !slices.Equal(state.Detached, []string{"data"}) {
-		t.Errorf("detached = %q, want data", state.Detached)
-	}
-	if back, err := n.AttachDisk(simnode.Disk{ID: "data"}); err != nil || back.Style != "GPT" {
-		t.Errorf("attached again: %+v, %v, want the disk with its table", back, err)
-	}
-}
-
-func TestGrownDiskAfterRescan(t *testing.T) {
-	n := open(t, simnode.Config{})
-	if err := n.GrowDisk(1, 20<<30); err != nil {
-		t.Fatal(err)
-	}
-	if d := show(t, n).Disks[1]; d.Size != 20<<30 || d.SeenSize >= d.Size {
-		t.Errorf("grown disk = %+v, want the old size to be seen", d)
-	}
-	if _, err := n.Disk().Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	if d := show(t, n).Disks[1]; d.SeenSize != d.Size {
-		t.Errorf("after a rescan disk = %+v, want the new size to be seen", d)
-	}
-}
-
 func TestInvalidControls(t *testing.T) {
 	n := open(t, simnode.Config{})
 	_, attachSize := n.AttachDisk(simnode.Disk{Size: 1})
@@ -121,27 +81,6 @@ func TestInvalidControls(t *testing.T) {
 		if !errors.Is(c.err, c.kind) || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("%s: %v, want %v with %q", c.name, c.err, c.kind, c.want)
 		}
-	}
-}
-
-func TestFaultReachesService(t *testing.T) {
-	n := open(t, simnode.Config{})
-	if _, err := n.Fail(simnode.Fault{Call: "Reenumerate", Error: "ERROR_ACCESS_DENIED"}); err != nil {
-		t.Fatal(err)
-	}
-	rescan := func() error {
-		_, err := n.Disk().Rescan(context.Background(), &disk.RescanRequest{})
-		return err
-	}
-	if err := rescan(); err == nil || !strings.Contains(err.Error(), "Access is denied.") {
-		t.Errorf("Rescan = %v, want that access is denied", err)
-	}
-	if faults := show(t, n).Faults; len(faults) != 1 || faults[0].Hits == 0 {
-		t.Errorf("faults = %+v, want one that was hit", faults)
-	}
-	n.ClearFaults()
-	if err := rescan(); err != nil {
-		t.Errorf("Rescan after ClearFaults = %v, want nil", err)
 	}
 }
 
@@ -192,26 +131,6 @@ func TestWorkingDirsConfinePaths(t *testing.T) {
 	}
 	if _, err := n.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\Windows\a`}); !errors.Is(err, hosterr.ErrPermissionDenied) {
 		t.Errorf("Mkdir outside = %v, want permission denied", err)
-	}
-}
-
-func TestInvalidConfigs(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		config simnode.Config
-		want   string
-	}{
-		{"policy", simnode.Config{Windows: simnode.Windows{SANPolicy: "online"}}, `sanPolicy "online", want offlineShared, offlineAll or onlineAll`},
-		{"world", simnode.Config{World: "nice"}, `world "nice", want strict or kind`},
-		{"content", simnode.Config{Disks: []simnode.Disk{{Content: "ext4"}}}, `"ext4"`},
-		{"size", simnode.Config{Disks: []simnode.Disk{{Size: 12}}}, "12 bytes"},
-	} {
-		if n, err := simnode.Open(c.config); err == nil || !strings.Contains(err.Error(), c.want) {
-			if err == nil {
-				n.Close()
-			}
-			t.Errorf("%s: Open = %v, want an error with %s", c.name, err, c.want)
-		}
 	}
 }
 

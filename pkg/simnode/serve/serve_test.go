@@ -22,7 +22,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/control"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
 
@@ -222,21 +221,6 @@ func TestKill(t *testing.T) {
 		if !errors.Is(err, hosterr.ErrUnavailable) {
 			t.Fatalf("PartitionDisk of the next proxy = %v", err)
 		}
-	}
-}
-
-// A fault of the node affects drivers behind the pipes.
-func TestFaultReachesDriver(t *testing.T) {
-	n := simnode.New(t)
-	s := serve.Start(t, n)
-	m, err := remote.NewSMB(t.Context(), remote.WithPipePath(s.PipePath))
-	must(t, err)
-	defer m.Close()
-	f, err := n.Fail(simnode.Fault{Call: winapi.UseAdd, Error: winapi.ERROR_BAD_NETPATH})
-	must(t, err)
-	_, err = m.NewSMBGlobalMapping(t.Context(), &smb.NewSMBGlobalMappingRequest{RemotePath: `\\files.example.com\data`, Username: "csi", Password: "csi"})
-	if !errors.Is(err, hosterr.ErrUnavailable) || f.Hits() == 0 {
-		t.Errorf("NewSMBGlobalMapping = %v after %d faults, want unavailable", err, f.Hits())
 	}
 }
 
