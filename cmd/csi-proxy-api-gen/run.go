@@ -65,7 +65,7 @@ usage: go run ./csi-proxy-api-gen [-check] [-root DIR]
 
 // run runs the command. It returns 0 on success, 1 on failure or (with -check) if a
 // file differs, and 2 on wrong usage.
-func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("csi-proxy-api-gen", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, usage); flags.PrintDefaults() }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"io/fs"
@@ -103,7 +102,7 @@ func methods(t reflect.Type) []string {
 func runIn(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(t.Context(), args, strings.NewReader(""), &out, &errs)
+	code = run(t.Context(), args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -300,14 +299,5 @@ func TestGenerateRefuses(t *testing.T) {
 				t.Errorf("generate() = %d files, %v, want %q", len(files), err, tt.want)
 			}
 		})
-	}
-}
-
-func TestRunWithCanceledContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var out, errs bytes.Buffer
-	if code := run(ctx, []string{"-check", "-root", "../.."}, strings.NewReader(""), &out, &errs); code != 1 || !strings.Contains(errs.String(), "context canceled") {
-		t.Errorf("exit %d, stderr %q", code, errs.String())
 	}
 }

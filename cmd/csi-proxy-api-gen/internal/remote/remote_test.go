@@ -2,7 +2,6 @@ package remote_test
 
 import (
 	"bytes"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,36 +69,6 @@ func generate(t *testing.T, edits map[string][2]string, change func(*remote.Conf
 	}
 	files, err := c.Generate(set)
 	return files, log.String(), err
-}
-
-// The output for the real API is the golden file, which is compiled with its module.
-func TestRepositoryClientsAreUpToDate(t *testing.T) {
-	files, log, err := generate(t, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"disk", "filesystem", "iscsi", "smb", "system", "volume"}
-	for _, group := range want {
-		name := "pkg/remote/" + group + "_calls.go"
-		have, err := os.ReadFile(filepath.Join(repository, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(files[name], have) {
-			t.Errorf("%s is not up to date; run: make generate", name)
-		}
-	}
-	if len(files) != len(want) {
-		t.Errorf("generated %q, want one file for each of %q", slices.Sorted(maps.Keys(files)), want)
-	}
-	for _, want := range []string{
-		"pkg/remote/filesystem.go: Filesystem.PathValid is hand-written (filesystem)\n",
-		"pkg/remote/disk.go: v1beta2_PartitionDisk is hand-written (disk v1beta2, v1beta1, v1alpha1)\n",
-	} {
-		if !strings.Contains(log, want) {
-			t.Errorf("printed %q, want %q in it", log, want)
-		}
-	}
 }
 
 // newest is the newest version of a group in this repository.

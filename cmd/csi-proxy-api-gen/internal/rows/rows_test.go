@@ -424,24 +424,3 @@ func wantTable(t *testing.T, out string, lines ...string) {
 		}
 	}
 }
-
-// The checked-in rows are up to date, which make check also verifies.
-func TestRepositoryRowsAreUpToDate(t *testing.T) {
-	const root = "../../../.."
-	set := load(t, root)
-	for range 2 {
-		files, err := rows.New(root, nil).Generate(set)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, want := range files {
-			got, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("%s is not up to date; run: make generate", name)
-			}
-		}
-	}
-}
