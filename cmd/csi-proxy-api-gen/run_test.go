@@ -17,7 +17,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/gogen"
 	_ "github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/testdata/golden/client/api"
 	shelfapi "github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/testdata/golden/client/api/shelf/v1beta1"
-	indexv1alpha1 "github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/testdata/golden/client/groups/card_index/v1alpha1"
 	shelfv1 "github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/testdata/golden/client/groups/shelf/v1"
 	shelfv1beta1 "github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/testdata/golden/client/groups/shelf/v1beta1"
 	"google.golang.org/grpc"
@@ -69,9 +68,6 @@ func TestGolden(t *testing.T) {
 func TestGoldenPackages(t *testing.T) {
 	if shelfv1.GroupName != "shelf" || shelfv1.Version.String() != "v1" {
 		t.Errorf("shelf/v1: GroupName %q, Version %q", shelfv1.GroupName, shelfv1.Version)
-	}
-	if indexv1alpha1.GroupName != "card_index" || indexv1alpha1.Version.String() != "v1alpha1" {
-		t.Errorf("card_index/v1alpha1: GroupName %q, Version %q", indexv1alpha1.GroupName, indexv1alpha1.Version)
 	}
 	if got := methods(reflect.TypeFor[*shelfv1.Client]()); !slices.Equal(got, []string{"Close", "Put", "Take"}) {
 		t.Errorf("methods of shelf/v1: %q", got)

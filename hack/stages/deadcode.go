@@ -18,18 +18,17 @@ var public = []string{"client/", "pkg/"}
 // reachedElsewhere are functions, or whole packages, that no program of ours reaches,
 // and why they are there.
 var reachedElsewhere = map[string]string{
-	"client/internal/pipetest":              "tests import it",
-	"internal/win32/mingwtest":              "tests import it",
-	"internal/node/nodetest":                "tests import it",
-	"internal/operations":                   "tests import it",
-	"internal/win32/emulated/journal.Valid": "tests of the emulated node cut its journal at every byte",
-	"internal/node.Native":                  "the HostAPIs of pkg call it, which drivers import",
-	"internal/node.NativeHost":              "the HostAPIs of pkg call it, which drivers import",
-	"internal/wire/wiretest":                "tests import it",
-	"internal/winfs.Lstat":                  "pkg/utils calls it, which drivers import",
-	"internal/winfs.SymlinkOf":              "pkg/utils calls it, which drivers import",
-	"internal/win32/native/fmifs.confine":   "programs start the format helper on Windows only, tests do on Linux, too",
-	"internal/win32/native/fmifs.isolate":   "programs start the format helper on Windows only, tests do on Linux, too",
+	"client/internal/pipetest":            "tests import it",
+	"internal/win32/mingwtest":            "tests import it",
+	"internal/node/nodetest":              "tests import it",
+	"internal/operations":                 "tests import it",
+	"internal/node.Native":                "the HostAPIs of pkg call it, which drivers import",
+	"internal/node.NativeHost":            "the HostAPIs of pkg call it, which drivers import",
+	"internal/wire/wiretest":              "tests import it",
+	"internal/winfs.Lstat":                "pkg/utils calls it, which drivers import",
+	"internal/winfs.SymlinkOf":            "pkg/utils calls it, which drivers import",
+	"internal/win32/native/fmifs.confine": "programs start the format helper on Windows only, tests do on Linux, too",
+	"internal/win32/native/fmifs.isolate": "programs start the format helper on Windows only, tests do on Linux, too",
 }
 
 // deadCode fails on functions that no program reaches, whether it is built for Linux

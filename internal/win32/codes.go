@@ -18,9 +18,8 @@ const (
 	FILE_SHARE_DELETE = 4
 
 	// CreateFile.
-	CREATE_NEW                 = 1
-	OPEN_EXISTING              = 3
-	FILE_FLAG_BACKUP_SEMANTICS = 0x02000000
+	CREATE_NEW    = 1
+	OPEN_EXISTING = 3
 
 	// NtCreateFile dispositions.
 	FILE_OPEN    = 1
@@ -221,8 +220,7 @@ const (
 
 // Device interface classes (ntddstor.h).
 var (
-	GUID_DEVINTERFACE_DISK   = GUID{0x53f56307, 0xb6bf, 0x11d0, [8]byte{0x94, 0xf2, 0x00, 0xa0, 0xc9, 0x1e, 0xfb, 0x8b}}
-	GUID_DEVINTERFACE_VOLUME = GUID{0x53f5630d, 0xb6bf, 0x11d0, [8]byte{0x94, 0xf2, 0x00, 0xa0, 0xc9, 0x1e, 0xfb, 0x8b}}
+	GUID_DEVINTERFACE_DISK = GUID{0x53f56307, 0xb6bf, 0x11d0, [8]byte{0x94, 0xf2, 0x00, 0xa0, 0xc9, 0x1e, 0xfb, 0x8b}}
 )
 
 // GPT partition types (Microsoft: PARTITION_INFORMATION_GPT, the Win32 metadata's

@@ -45,28 +45,6 @@ func TestErrorNames(t *testing.T) {
 	}
 }
 
-// Results of RtlNtStatusToDosError for statuses whose name suggests another Errno
-// ([MS-ERREF], and the tests of package native on Windows).
-func TestStatusToErrno(t *testing.T) {
-	for s, want := range map[NTStatus]Errno{
-		STATUS_DELETE_PENDING:         ERROR_ACCESS_DENIED,
-		STATUS_CANNOT_DELETE:          ERROR_ACCESS_DENIED,
-		STATUS_FILE_IS_A_DIRECTORY:    ERROR_ACCESS_DENIED,
-		STATUS_NOT_A_DIRECTORY:        ERROR_DIRECTORY,
-		STATUS_OBJECT_NAME_COLLISION:  ERROR_ALREADY_EXISTS,
-		STATUS_NO_SUCH_FILE:           ERROR_FILE_NOT_FOUND,
-		STATUS_NO_SUCH_DEVICE:         ERROR_NO_SUCH_DEVICE,
-		STATUS_INVALID_DEVICE_REQUEST: ERROR_INVALID_FUNCTION,
-		STATUS_INVALID_INFO_CLASS:     ERROR_INVALID_PARAMETER,
-		STATUS_BUFFER_OVERFLOW:        ERROR_MORE_DATA,
-		STATUS_BUFFER_TOO_SMALL:       ERROR_INSUFFICIENT_BUFFER,
-	} {
-		if got := s.Errno(); got != want {
-			t.Errorf("%s.Errno() = %s, want %s", s.Name(), got.Name(), want.Name())
-		}
-	}
-}
-
 func TestUnknownErrors(t *testing.T) {
 	const e, s = Errno(31337), NTStatus(0xC0FFEE00)
 	if e.Name() != "ERROR_31337" || e.Error() != "Windows error 31337." {

@@ -8,70 +8,12 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
-
-func TestDefaultTargetBecomesADisk(t *testing.T) {
-	n := open(t, simnode.Config{})
-	ctx := t.Context()
-	portal := &iscsi.TargetPortal{TargetAddress: "192.0.2.10"}
-	add := func() error {
-		_, err := n.ISCSI().AddTargetPortal(ctx, &iscsi.AddTargetPortalRequest{TargetPortal: portal})
-		return err
-	}
-	if err := add(); !errors.Is(err, hosterr.ErrFailedPrecondition) || !strings.Contains(hosterr.HintOf(err), "MSiSCSI") {
-		t.Fatalf("before MSiSCSI runs: %v", err)
-	}
-	if _, err := n.System().StartService(ctx, &system.StartServiceRequest{Name: "MSiSCSI"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := add(); err != nil {
-		t.Fatal(err)
-	}
-	found, err := n.ISCSI().DiscoverTargetPortal(ctx, &iscsi.DiscoverTargetPortalRequest{TargetPortal: portal})
-	if err != nil || len(found.IQNs) != 1 {
-		t.Fatalf("discovered %v, %v", found, err)
-	}
-	// A fault can use the initiator's status codes by name.
-	if _, err := n.Fail(simnode.Fault{Call: "LoginIScsiTarget", Error: "ISDSC_CONNECTION_FAILED", Times: 1}); err != nil {
-		t.Fatal(err)
-	}
-	connect := func() error {
-		_, err := n.ISCSI().ConnectTarget(ctx, &iscsi.ConnectTargetRequest{TargetPortal: portal, IQN: found.IQNs[0]})
-		return err
-	}
-	if err := connect(); !errors.Is(err, hosterr.ErrUnavailable) {
-		t.Errorf("connect with a fault = %v", err)
-	}
-	if err := connect(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := n.ISCSI().GetTargetDisks(ctx, &iscsi.GetTargetDisksRequest{TargetPortal: portal, IQN: found.IQNs[0]})
-	if err != nil || len(out.DiskIDs) != 1 || out.DiskIDs[0] != "3" {
-		t.Fatalf("disks = %v, %v", out, err)
-	}
-	if _, err := n.Disk().PartitionDisk(ctx, &disk.PartitionDiskRequest{DiskNumber: 3}); err != nil {
-		t.Fatal(err)
-	}
-	state := show(t, n)
-	if len(state.ISCSITargets) != 1 || state.ISCSITargets[0].Through != "192.0.2.10:3260" || len(state.ISCSITargets[0].Disks) != 1 || len(state.ISCSIPortals) != 1 {
-		t.Errorf("targets = %+v, portals = %+v", state.ISCSITargets, state.ISCSIPortals)
-	}
-	if err := n.RemoveISCSITarget(found.IQNs[0]); err != nil {
-		t.Fatal(err)
-	}
-	if state := show(t, n); len(state.Disks) != 3 || len(state.ISCSITargets) != 0 {
-		t.Errorf("after the target was removed: %+v", state)
-	}
-	if err := n.RemoveISCSITarget(found.IQNs[0]); !errors.Is(err, hosterr.ErrInvalid) {
-		t.Errorf("second removal = %v", err)
-	}
-}
 
 func TestNodeServices(t *testing.T) {
 	n := open(t, simnode.Config{

@@ -429,19 +429,6 @@ func TestBlankDisks(t *testing.T) {
 	}
 }
 
-func TestCreateDiskAddsMSR(t *testing.T) {
-	n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{NewGPT: "msr"})}, nodespec.Disk{Size: gib})
-	h := drive(t, n, readWrite)
-	l := initialize(t, n, h)
-	if len(l.Partitions) != 1 || l.Partitions[0].Type != win32.PARTITION_MSFT_RESERVED_GUID || l.Partitions[0].Offset+l.Partitions[0].Length != 16*mib {
-		t.Errorf("partitions %+v, want one reserved up to 16 MiB", l.Partitions)
-	}
-	if vs := volumesOn(t, n, 1); len(vs) != 0 {
-		t.Errorf("the reserved partition has the volumes %v", vs)
-	}
-	sgdisk(t, image(t, n, 1))
-}
-
 // docs/develop/contract/volumes.md#growth, docs/develop/contract/disks.md#growth-of-a-disk:
 // Windows notices growth in steps.
 func TestGrowth(t *testing.T) {
@@ -607,21 +594,5 @@ func TestReservedPartitionArrivesLate(t *testing.T) {
 	}
 	if vs := volumesOn(t, n, 1); len(vs) != 0 {
 		t.Errorf("volumes %v, want none", vs)
-	}
-}
-
-func TestReadsOfOfflineDisks(t *testing.T) {
-	for reads, want := range map[string]win32.Errno{behavior.OfflineReadsRefused: win32.ERROR_NOT_READY, behavior.OfflineReadsAllowed: 0} {
-		n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{OfflineReads: reads})}, nodespec.Disk{Size: gib})
-		h := drive(t, n, readWrite)
-		set := func(attributes uint64) {
-			ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: attributes, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode(), 0)
-		}
-		read := func() error { _, err := n.ReadAt(h, make([]byte, 512), 0); return err }
-		wantErrno(t, "online", read(), 0)
-		set(win32.DISK_ATTRIBUTE_OFFLINE)
-		wantErrno(t, "offline", read(), want)
-		set(0)
-		wantErrno(t, "online again", read(), 0)
 	}
 }

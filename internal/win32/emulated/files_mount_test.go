@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -75,35 +74,6 @@ func TestMountOpensDirectory(t *testing.T) {
 		}
 		wantErrno(t, fmt.Sprintf("mount while access %#x and share %d are open", c.access, c.share), n.SetMountPoint(`C:\empty\`, n.unlettered), c.errno)
 		n.shut(held)
-	}
-}
-
-func TestDeleteMountPointOfGoneVolume(t *testing.T) {
-	for value, errno := range map[string]win32.Errno{behavior.GoneMountPointRefused: win32.ERROR_FILE_NOT_FOUND, behavior.GoneMountPointRemoved: 0} {
-		n := newFileNodeOn(t, behavior.Windows{GoneMountPoint: value})
-		n.link(`C:\gone`, win32.Reparse{Tag: win32.IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\Volume{00000000-1111-2222-3333-444444444444}\`})
-		wantErrno(t, "with "+value, n.DeleteMountPoint(`C:\gone\`), errno)
-		attr, err := n.Attributes(`C:\gone`)
-		if left := attr&win32.FILE_ATTRIBUTE_REPARSE_POINT != 0; err != nil || left != (errno != 0) {
-			t.Errorf("with %s: attributes %#x, %v", value, attr, err)
-		}
-	}
-}
-
-// The reparse point has the data that users of the mount manager read.
-func TestMountPointData(t *testing.T) {
-	n := newFileNode(t)
-	wantErrno(t, "mount", n.SetMountPoint(`C:\empty\`, n.unlettered), 0)
-	h := n.must(`C:\empty`, readable, win32.FILE_OPEN, synch|win32.FILE_OPEN_REPARSE_POINT)
-	defer n.shut(h)
-	buf := make([]byte, win32.MAXIMUM_REPARSE_DATA_BUFFER_SIZE)
-	used, err := n.DeviceIoControl(h, win32.FSCTL_GET_REPARSE_POINT, nil, buf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := win32.DecodeReparse(buf[:used])
-	if want := (win32.Reparse{Tag: win32.IO_REPARSE_TAG_MOUNT_POINT, Substitute: `\??\` + n.unlettered[4:]}); err != nil || r != want {
-		t.Errorf("%+v, %v, want %+v", r, err, want)
 	}
 }
 

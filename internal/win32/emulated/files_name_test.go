@@ -136,18 +136,6 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-func TestLongPaths(t *testing.T) {
-	n := newFileNode(t)
-	path := `C:`
-	for range 20 {
-		path += `\` + strings.Repeat("d", 100)
-		n.mkdir(path)
-	}
-	if _, err := n.Attributes(path); err != nil {
-		t.Errorf("a path of %d characters: %v", len(path), err)
-	}
-}
-
 // FuzzAttributes: no path makes the node panic, and the two queries agree.
 func FuzzAttributes(f *testing.F) {
 	for _, s := range []string{`C:\dir`, `\\?\C:\dir`, `c:/dir/.`, `\\.\C:\`, `\\server\share\`, `C:\CON`, ``, `\\?\`, `C:\ . .`, "C:\\\xff\x00"} {

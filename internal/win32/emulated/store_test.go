@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -70,9 +69,9 @@ func stored(n *Node, key string) string {
 	return string(v)
 }
 
-// TestKilledAtEveryByte: if a process is killed while it writes the journal, or
+// TestKilledWhileWriting: if a process is killed while it writes the journal, or
 // before it has changed the images, the call has either been made or not.
-func TestKilledAtEveryByte(t *testing.T) {
+func TestKilledWhileWriting(t *testing.T) {
 	dir := t.TempDir()
 	n := start(t, nodespec.Config{StateDir: dir, Disks: []nodespec.Disk{{Size: 16 * mib}, {Size: 16 * mib}}})
 	h := drive(t, n, readWrite)
@@ -121,14 +120,8 @@ func TestKilledAtEveryByte(t *testing.T) {
 			t.Fatalf("%s: the journal grew from %d to %d bytes", step.name, len(old), len(whole))
 		}
 		for at := len(old); at <= len(whole); at++ {
-			want := 0
-			if at == len(whole) {
-				want = at - len(old)
-			}
-			if good := journal.Valid(whole[len(old):at]); good != want {
-				t.Fatalf("%s: %d of %d bytes are valid, want %d", step.name, good, at-len(old), want)
-			}
-			// Open the node itself at some of the positions.
+			// At some of the positions: package journal tests that each other one is like its
+			// neighbors.
 			if from, to := at-len(old), len(whole)-at; from > 9 && to > 2 && from%4999 != 0 {
 				continue
 			}

@@ -131,11 +131,6 @@ func TestVolumeControl(t *testing.T) {
 	if err := n.FlushFileBuffers(asks); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {               // FlushFileBuffers' page
 		t.Errorf("FlushFileBuffers without write access = %v, want ERROR_ACCESS_DENIED", err)
 	}
-	is, err := n.Interfaces(win32.GUID_DEVINTERFACE_VOLUME)
-	if err != nil || len(is) != 1 {
-		t.Fatalf("Interfaces = %v, %v", is, err)
-	}
-	openPath(t, n, strings.ToUpper(is[0].Path[:20])+is[0].Path[20:], 0)
 	if is, err := n.Interfaces(guid(1)); err != nil || len(is) != 0 {
 		t.Errorf("Interfaces of an unknown class = %v, %v", is, err)
 	}

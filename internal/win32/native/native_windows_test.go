@@ -217,7 +217,7 @@ func TestOpenErrors(t *testing.T) {
 	if h, err := api.CreateFile(`\\.\PhysicalDrive4711`, 0, 3, win32.OPEN_EXISTING, 0); err != win32.ERROR_FILE_NOT_FOUND {
 		t.Errorf("open a disk that does not exist: handle %d, %v; want ERROR_FILE_NOT_FOUND", h, err)
 	}
-	if _, err := api.CreateFile(path, 0, 3, win32.OPEN_EXISTING, windows.FILE_FLAG_OVERLAPPED|win32.FILE_FLAG_BACKUP_SEMANTICS); err != win32.ERROR_INVALID_PARAMETER {
+	if _, err := api.CreateFile(path, 0, 3, win32.OPEN_EXISTING, windows.FILE_FLAG_OVERLAPPED|windows.FILE_FLAG_BACKUP_SEMANTICS); err != win32.ERROR_INVALID_PARAMETER {
 		t.Errorf("an overlapped handle: %v, want ERROR_INVALID_PARAMETER", err)
 	}
 	if err := api.CloseHandle(0); err != win32.ERROR_INVALID_HANDLE {

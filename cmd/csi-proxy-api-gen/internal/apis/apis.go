@@ -7,7 +7,7 @@
 // The directory contains <group>/<version>/api.proto, and .proto files that belong to
 // no group. The group is the name used in the pipe, and the version must be valid for
 // package apiversion. The proto package of a file is its version. A file has one
-// service, named after the group in camel case.
+// service, named after the group with a capital.
 //
 // # Restrictions
 //
@@ -80,9 +80,6 @@ type Group struct {
 	Versions []*Version
 }
 
-// Newest returns the newest version of the group.
-func (g *Group) Newest() *Version { return g.Versions[len(g.Versions)-1] }
-
 // Version is one version of one group.
 type Version struct {
 	File
@@ -99,9 +96,6 @@ type Version struct {
 
 // String returns the group and version, such as "disk/v1".
 func (v *Version) String() string { return v.Group.Name + "/" + v.Name }
-
-// PipeName returns the last element of the pipe's path, such as "csi-proxy-disk-v1".
-func (v *Version) PipeName() string { return "csi-proxy-" + v.Group.Name + "-" + v.Name }
 
 // File is one .proto file.
 type File struct {
@@ -317,17 +311,7 @@ func compile(sources []*source) (linker.Files, error) {
 	return c.Compile(context.Background(), names...)
 }
 
-var (
-	groupName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
-	underline = regexp.MustCompile(`(^|_)([a-z0-9])`)
-)
-
-// serviceName returns the name of a group's service: "DiskPool" for "disk_pool".
-func serviceName(group string) string {
-	return underline.ReplaceAllStringFunc(group, func(s string) string {
-		return strings.ToUpper(strings.TrimPrefix(s, "_"))
-	})
-}
+var groupName = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 
 // add adds a file that passed check to its group.
 func (s *Set) add(src *source, f File) error {
@@ -360,7 +344,7 @@ func (s *Set) add(src *source, f File) error {
 		return fmt.Errorf("%d services: want one", n)
 	}
 	svc := f.Desc.Services().Get(0)
-	if want := serviceName(group); string(svc.Name()) != want {
+	if want := strings.ToUpper(group[:1]) + group[1:]; string(svc.Name()) != want {
 		return fmt.Errorf("service %q: want the group's name, %q", svc.Name(), want)
 	}
 

@@ -44,7 +44,7 @@ func (c *Config) Converter(set *apis.Set, group *apis.Group, thing string) (*Con
 
 // groupDir returns the directory of the package of a group, relative to Root.
 func (c *Config) groupDir(g *apis.Group) string {
-	return path.Join(c.Pkg, strings.ReplaceAll(g.Name, "_", ""))
+	return path.Join(c.Pkg, g.Name)
 }
 
 // GoName converts a name of the generated messages to the spelling of pkg: VolumeId to

@@ -195,12 +195,6 @@ func (s *Store) removeLeftovers() error {
 	return nil
 }
 
-// Valid returns how many bytes at the start of a journal are valid records.
-func Valid(journal []byte) int {
-	n, _, _ := replay(journal, map[string][]byte{})
-	return n
-}
-
 // replay applies the records of a journal to data, up to one of which only the beginning
 // is there. It returns the number of valid bytes and the image writes of the last record.
 // The error names a damaged record.

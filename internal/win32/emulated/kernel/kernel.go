@@ -85,7 +85,7 @@ func New(cfg nodespec.Config, win behavior.Windows, m Machine, due func()) *Kern
 // have made.
 func (n *Kernel) Open(dir string) (pending []journal.ImageWrite, err error) {
 	if dir == "" {
-		if n.tempDir, err = n.makeTempDir(); err != nil {
+		if n.tempDir, err = os.MkdirTemp("", "emulated-node-"); err != nil {
 			return nil, err
 		}
 		dir = n.tempDir
@@ -93,7 +93,7 @@ func (n *Kernel) Open(dir string) (pending []journal.ImageWrite, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	lock := flock.New(filepath.Join(dir, lockName))
+	lock := flock.New(filepath.Join(dir, "lock"))
 	held, err := lock.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("state directory %q: lock: %w", dir, err)

@@ -137,21 +137,15 @@ func (n *Volumes) Show() (volumes []nodespec.VolumeInfo, mounts []nodespec.Mount
 
 func NameOf(guid win32.GUID) string { return `\\?\Volume` + guid.String() + `\` }
 
-// Interfaces implements [win32.Devices]. A class without devices has an empty list.
+// Interfaces implements [win32.Devices] for disks, the only class that hosts ask for. A class
+// without devices has an empty list.
 //
 // Source: document, CM_Get_Device_Interface_ListW.
 func (n *Volumes) Interfaces(class win32.GUID) (is []win32.Interface, err error) {
 	err = n.Do(func(*kernel.Tx) error {
-		switch class {
-		case win32.GUID_DEVINTERFACE_DISK:
+		if class == win32.GUID_DEVINTERFACE_DISK {
 			for _, d := range n.disks.List {
 				is = append(is, win32.Interface{Path: d.InterfacePath()})
-			}
-		case win32.GUID_DEVINTERFACE_VOLUME:
-			for _, v := range n.List {
-				if v.visible() {
-					is = append(is, win32.Interface{Path: v.interfacePath()})
-				}
 			}
 		}
 		return nil

@@ -239,14 +239,6 @@ func (n *Volumes) DeviceOf(name string) kernel.Device {
 		}
 		return nil
 	}
-	if strings.HasSuffix(strings.ToLower(short), win32.GUID_DEVINTERFACE_VOLUME.String()) {
-		for _, v := range n.List {
-			if v.visible() && strings.EqualFold(v.interfacePath()[4:], short) {
-				return v
-			}
-		}
-		return nil
-	}
 	if v, rest, ok := n.OfName(name); ok && rest == "" {
 		return v
 	}

@@ -3,7 +3,6 @@ package volume
 import (
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -123,11 +122,6 @@ func (v *Volume) NTDevice() string {
 		return `\Device\Mup` + v.Remote[1:]
 	}
 	return fmt.Sprintf(`\Device\HarddiskVolume%d`, v.Device)
-}
-
-// interfacePath returns the volume's GUID_DEVINTERFACE_VOLUME path.
-func (v *Volume) interfacePath() string {
-	return fmt.Sprintf(`\\?\storage#volume#{%s}#%016x#%v`, strings.ToLower(v.Disk), v.Ranges[0].Off, win32.GUID_DEVINTERFACE_VOLUME)
 }
 
 // visible reports whether the volume has arrived.

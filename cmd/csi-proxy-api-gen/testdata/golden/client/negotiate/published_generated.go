@@ -14,7 +14,6 @@ type api struct {
 // oldest to newest.
 func published() []api {
 	return []api{
-		{"card_index", apiversion.NewVersionOrPanic("v1alpha1")},
 		{"shelf", apiversion.NewVersionOrPanic("v1beta1")},
 		{"shelf", apiversion.NewVersionOrPanic("v1")},
 	}
