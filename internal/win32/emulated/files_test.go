@@ -3,8 +3,6 @@ package emulated
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -39,7 +37,7 @@ func newFileNode(t *testing.T) *fileNode {
 func newFileNodeOn(t *testing.T, windows behavior.Windows) *fileNode {
 	t.Helper()
 	windows.Automount = nodespec.AutomountDisabled // the tests give the volumes their letters
-	node, err := Open(nodespec.Config{
+	n := &fileNode{t: t, Node: start(t, nodespec.Config{
 		Disks: []nodespec.Disk{
 			{Content: nodespec.ContentSystem},
 			{Content: nodespec.ContentGPT, ID: "data", Size: 4 << 30, Partitions: []nodespec.Partition{
@@ -50,28 +48,8 @@ func newFileNodeOn(t *testing.T, windows behavior.Windows) *fileNode {
 		},
 		Directories: []string{`C:\dir\sub`, `C:\empty`},
 		World:       behavior.In("", windows),
-		Log:         slog.New(slog.NewTextHandler(io.Discard, nil)),
-	}, kernel.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &fileNode{Node: node, t: t}
-	t.Cleanup(func() {
-		if open := n.OpenHandles(); len(open) != 0 {
-			t.Errorf("handles left open: %q", open)
-		}
-		for fsid, tree := range n.Trees {
-			if err := tree.Verify(); err != nil {
-				t.Errorf("file system %s: %v", fsid, err)
-			}
-			if tree.Opens() != 0 {
-				t.Errorf("file system %s: %d opens are left", fsid, tree.Opens())
-			}
-		}
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+		Log:         quiet,
+	})}
 	for _, v := range n.Volumes.List {
 		switch {
 		case len(v.Ranges) != 1 || v.Disk != "data":
