@@ -14,9 +14,7 @@ import (
 	"time"
 
 	api "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
-	volumeapi "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
-	volume "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/internal/pipetest"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
@@ -254,25 +252,6 @@ func TestStatusReachesClient(t *testing.T) {
 	}
 }
 
-func TestMissingMethodIsUnimplemented(t *testing.T) {
-	path := pipetest.Path(t)
-	serve(t, path)
-
-	c := newClient(t, path)
-	if _, err := c.PartitionDisk(t.Context(), &api.PartitionDiskRequest{}); status.Code(err) != codes.Unimplemented {
-		t.Errorf("a method that the server does not have: %v, want Unimplemented", err)
-	}
-
-	v, err := volume.NewClientWithPipePath(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	if _, err := v.FormatVolume(t.Context(), &volumeapi.FormatVolumeRequest{}); status.Code(err) != codes.Unimplemented {
-		t.Errorf("a service that the server does not have: %v, want Unimplemented", err)
-	}
-}
-
 // While the server is stopped, calls fail with a status. When it runs again, the
 // client reconnects by itself.
 func TestClientReconnectsAfterRestart(t *testing.T) {
@@ -294,23 +273,6 @@ func TestClientReconnectsAfterRestart(t *testing.T) {
 	if _, err := c.GetDiskStats(ctx, &api.GetDiskStatsRequest{}, grpc.WaitForReady(true)); err != nil {
 		t.Errorf("with a new server: %v", err)
 	}
-}
-
-func TestClientInManyGoroutines(t *testing.T) {
-	path := pipetest.Path(t)
-	_, l, _ := serve(t, path)
-	c := newClient(t, path)
-	var wg sync.WaitGroup
-	for n := range uint32(50) {
-		wg.Go(func() {
-			resp, err := c.GetDiskStats(t.Context(), &api.GetDiskStatsRequest{DiskNumber: n})
-			if err != nil || resp.TotalBytes != int64(n) {
-				t.Errorf("GetDiskStats(%d) = %v, %v", n, resp, err)
-			}
-		})
-	}
-	wg.Wait()
-	l.WaitOpen(t, 1)
 }
 
 // A stopping server completes the handshake and disconnects. ConnectContext then

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -36,12 +37,13 @@ func TestCallIsInFlightWhileWorkOutlivesIt(t *testing.T) {
 	for name, run := range waysToWork() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var freed atomic.Int32
+				var freed, finished atomic.Int32
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				ctx, end := begin(ctx, func() { freed.Add(1) })
-				if err := run(ctx, func() { time.Sleep(time.Minute) }); err == nil {
-					t.Fatal("the work ended within a second")
+				err := run(ctx, func() { time.Sleep(time.Minute); finished.Add(1) })
+				if !errors.Is(err, context.DeadlineExceeded) || finished.Load() != 0 {
+					t.Errorf("%v, want DeadlineExceeded; the work was done %d times before that", err, finished.Load())
 				}
 				end()
 				if freed.Load() != 0 {
@@ -49,11 +51,21 @@ func TestCallIsInFlightWhileWorkOutlivesIt(t *testing.T) {
 				}
 				time.Sleep(2 * time.Minute)
 				synctest.Wait()
-				if n := freed.Load(); n != 1 {
-					t.Errorf("the call ended %d times after the work, want once", n)
+				if freed.Load() != 1 || finished.Load() != 1 {
+					t.Errorf("the work was done %d times and the call ended %d times after it, want once each", finished.Load(), freed.Load())
 				}
 			})
 		})
+	}
+}
+
+func TestPanicIsAnError(t *testing.T) {
+	for name, run := range waysToWork() {
+		err := run(t.Context(), func() { panic("boom") })
+		var p *node.PanicError
+		if !errors.As(err, &p) || p.Value != "boom" || len(p.Stack) == 0 {
+			t.Errorf("%s = %v, want a PanicError of boom with its stack", name, err)
+		}
 	}
 }
 

@@ -34,15 +34,6 @@ func TestJoinWaitsForRunningWork(t *testing.T) {
 	})
 }
 
-func TestDoReturnsPanicError(t *testing.T) {
-	n := node.New(nil)
-	err := n.Join(t.Context(), "k", func() error { panic("boom") })
-	var p *node.PanicError
-	if !errors.As(err, &p) || p.Value != "boom" || len(p.Stack) == 0 {
-		t.Errorf("Join = %v, want a PanicError of boom with its stack", err)
-	}
-}
-
 func TestNativeOffWindowsNamesAlternative(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("here the native node opens: run it on Linux")

@@ -348,28 +348,6 @@ func TestClearedScopeIsVacant(t *testing.T) {
 	}
 }
 
-func TestIsVolumeID(t *testing.T) {
-	const guid = "6e1f3a48-0000-aB00-0000-100000000000"
-	for id, want := range map[string]bool{
-		`\\?\Volume{` + guid + `}\`:                  true,
-		`\\?\VOLUME{` + strings.ToUpper(guid) + `}\`: true,
-		`\\?\Volume{` + guid + `}`:                   false,
-		`\\?\Volume{` + guid + `}\\`:                 false,
-		`\\?\Volume{` + guid + `}\x\`:                false,
-		`\\.\Volume{` + guid + `}\`:                  false,
-		`\\?\Volume{` + guid + "}\\\n":               false,
-		"x" + `\\?\Volume{` + guid + `}\`:            false,
-		`\\?\Volume{` + guid[1:] + `}\`:              false,
-		`\\?\Volume{}\`:                              false,
-		`\\?\GLOBALROOT\Device\HarddiskVolume1\`:     false,
-		`C:\`:                                        false, "": false, "\x00": false,
-	} {
-		if got := IsVolumeID(id); got != want {
-			t.Errorf("IsVolumeID(%q) = %t, want %t", id, got, want)
-		}
-	}
-}
-
 // What is read of a disk is blank or has a name, and only zeros are blank.
 func FuzzContent(f *testing.F) {
 	seeds(f)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
@@ -93,7 +94,7 @@ func volumeName(ctx context.Context, n *node.Node, deviceName string) (string, e
 func onlyName(points []win32.MountPoint) (string, error) {
 	var ids []string
 	for _, p := range points {
-		if rest, ok := strings.CutPrefix(p.Link, `\??\`); ok && IsVolumeID(`\\?\`+rest+`\`) {
+		if rest, ok := strings.CutPrefix(p.Link, `\??\`); ok && winpath.IsVolumeRoot(`\\?\`+rest+`\`) {
 			ids = append(ids, `\\?\`+rest+`\`)
 		}
 	}

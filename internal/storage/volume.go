@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,14 +11,9 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
-
-var volumeID = regexp.MustCompile(`^(?i)\\\\\?\\Volume\{[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}\\$`)
-
-// IsVolumeID reports whether s is the name of a volume in Windows' form,
-// `\\?\Volume{…}\` with the final backslash, in any case.
-func IsVolumeID(s string) bool { return volumeID.MatchString(s) }
 
 // SameVolume compares two volume names as Windows does, ignoring case.
 func SameVolume(a, b string) bool { return strings.EqualFold(a, b) }
@@ -31,7 +25,7 @@ type Volume struct{ device }
 // OpenVolume opens a volume by its ID. It returns hosterr.ErrNotFound for a
 // malformed ID and for a volume that the node does not have.
 func OpenVolume(ctx context.Context, n *node.Node, id string, access uint32) (*Volume, error) {
-	if !IsVolumeID(id) {
+	if !winpath.IsVolumeRoot(id) {
 		return nil, hosterr.ErrNotFound
 	}
 	d, err := open(ctx, n, devicePath(id), access)
@@ -194,35 +188,21 @@ func Locate(ctx context.Context, n *node.Node, id string) (es []win32.Extent, of
 // Sorted returns those of the volumes that lie on a disk, in the order of their first
 // extent there.
 func Sorted(all []Located, disk uint32) []Located {
-	type begin struct {
-		Located
-		at uint64
-	}
-	var on []begin
-	for _, v := range all {
-		b, found := begin{Located: v}, false
+	first := func(v Located) (at uint64, found bool) {
 		for _, e := range v.Extents {
-			if e.Disk == disk && (!found || e.Offset < b.at) {
-				b.at, found = e.Offset, true
+			if e.Disk == disk && (!found || e.Offset < at) {
+				at, found = e.Offset, true
 			}
 		}
-		if found {
-			on = append(on, b)
-		}
+		return at, found
 	}
-	slices.SortStableFunc(on, func(a, b begin) int {
-		if a.at < b.at {
-			return -1
-		} else if a.at > b.at {
-			return 1
-		}
-		return 0
+	on := slices.DeleteFunc(slices.Clone(all), func(v Located) bool { _, found := first(v); return !found })
+	slices.SortStableFunc(on, func(a, b Located) int {
+		x, _ := first(a)
+		y, _ := first(b)
+		return cmp.Compare(x, y)
 	})
-	out := make([]Located, len(on))
-	for i, b := range on {
-		out[i] = b.Located
-	}
-	return out
+	return on
 }
 
 // Within reports whether part of the volume lies in a partition of a disk.

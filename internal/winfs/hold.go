@@ -110,7 +110,7 @@ func Hold(ctx context.Context, n *node.Node, path string) (*Held, error) {
 }
 
 func (o *op) hold(p winpath.Path) (*Held, error) {
-	e, err := o.entryIn(p, list, shareKeep, look, shareAll, changing)
+	e, err := o.entryIn(p, list, shareKeep, look, changing)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (o *op) mountedAt(p winpath.Path, hops int) (volume string, mounted bool, e
 	if p.IsUNC() && hops > 0 {
 		return "", false, nil
 	}
-	e, err := o.entry(p, look, shareAll, reading)
+	e, err := o.entry(p, look, reading)
 	if err != nil {
 		return "", false, err
 	}
@@ -232,7 +232,7 @@ func VolumeOf(ctx context.Context, n *node.Node, path string) (string, error) {
 // volumeOf returns the volume of p or, if p is a link whose target does not exist, of
 // the deepest existing parent of the target.
 func (o *op) volumeOf(p winpath.Path) (volume string, err error) {
-	e, err := o.entry(p, look, shareAll, reading)
+	e, err := o.entry(p, look, reading)
 	if err != nil {
 		return "", err
 	}

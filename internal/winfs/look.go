@@ -36,7 +36,7 @@ func Look(ctx context.Context, n *node.Node, path string) (kind Kind, volume str
 }
 
 func (o *op) lookAt(p winpath.Path) (Kind, string, error) {
-	e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, shareAll, reading)
+	e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, reading)
 	switch {
 	case isMissing(err):
 		return Absent, "", nil
@@ -90,7 +90,7 @@ func (o *op) lookForTarget(e entry, link Link) (Kind, error) {
 	}
 	o.closed = true
 	defer func() { o.closed = false }()
-	t, err := o.entry(target, win32.FILE_READ_ATTRIBUTES, shareAll, reading)
+	t, err := o.entry(target, win32.FILE_READ_ATTRIBUTES, reading)
 	var share *closedError
 	switch {
 	case errors.As(err, &share) && share.mapped:

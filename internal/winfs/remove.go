@@ -73,7 +73,7 @@ func RemoveAll(ctx context.Context, n *node.Node, path string) error {
 			}
 			o.modified = true
 			r := removal{op: o, left: MaxRemoved}
-			r.sections(h, p, func() bool { return r.directory(h, p, 0) })
+			r.sections(p, func() bool { return r.directory(h, p, 0) })
 			return r.err
 		})
 		if isMissing(err) {
@@ -87,7 +87,7 @@ func RemoveAll(ctx context.Context, n *node.Node, path string) error {
 // the directory. It fails if path is a link or mount point.
 func RemoveContents(ctx context.Context, n *node.Node, path string) error {
 	return run(ctx, n, "empty directory", path, func(o *op, p winpath.Path) error {
-		e, err := o.entry(p, list, shareAll, changing)
+		e, err := o.entry(p, list, changing)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func RemoveContents(ctx context.Context, n *node.Node, path string) error {
 		}
 		o.modified = true
 		r := removal{op: o, left: MaxRemoved}
-		r.sections(e.h, p, func() bool { return r.clear(e.h, p, 0) })
+		r.sections(p, func() bool { return r.clear(e.h, p, 0) })
 		return r.err
 	})
 }
@@ -118,7 +118,7 @@ func (o *op) removeAt(p winpath.Path, do func(win32.Handle, Info) error) error {
 		var e entry
 		err := o.retry(func() error {
 			return opening(list, func(access uint32) (err error) {
-				e, err = o.entry(p, access, shareAll, changing)
+				e, err = o.entry(p, access, changing)
 				return err
 			})
 		})
@@ -315,10 +315,10 @@ type section struct {
 	p winpath.Path
 }
 
-// sections calls whole, which removes the tree of top. Each time that whole meets a
+// sections calls whole, which removes the tree at p. Each time that whole meets a
 // directory that is too deep, its contents are removed first. There is neither recursion
 // nor a handle for each level, so a tree may have any depth.
-func (r *removal) sections(top win32.Handle, p winpath.Path, whole func() bool) {
+func (r *removal) sections(p winpath.Path, whole func() bool) {
 	open := []section{}
 	defer func() {
 		for _, s := range open {

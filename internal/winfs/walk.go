@@ -472,17 +472,17 @@ func (o *op) parent(p winpath.Path, access, share uint32, u intent) (win32.Handl
 }
 
 // entry opens p, without following a link at p itself, and checks the location.
-func (o *op) entry(p winpath.Path, access, share uint32, u intent) (entry, error) {
-	return o.entryIn(p, traverse, shareAll, access, share, u)
+func (o *op) entry(p winpath.Path, access uint32, u intent) (entry, error) {
+	return o.entryIn(p, traverse, shareAll, access, u)
 }
 
 // entryIn is like entry, with access and share mode for the directory.
-func (o *op) entryIn(p winpath.Path, dirAccess, dirShare, access, share uint32, u intent) (entry, error) {
+func (o *op) entryIn(p winpath.Path, dirAccess, dirShare, access uint32, u intent) (entry, error) {
 	if p.IsRoot() {
 		if u != reading {
 			return entry{}, hosterr.Text(hosterr.ErrInvalid, "is the root of a volume")
 		}
-		h, err := o.openRoot(p, access|win32.SYNCHRONIZE, share)
+		h, err := o.openRoot(p, access|win32.SYNCHRONIZE, shareAll)
 		if err != nil {
 			return entry{}, err
 		}
@@ -493,7 +493,7 @@ func (o *op) entryIn(p winpath.Path, dirAccess, dirShare, access, share uint32, 
 		return entry{o: o, h: h, at: p}, nil
 	}
 	if u == reading && dirAccess == traverse {
-		if e, found, err := o.direct(p, access, share); found {
+		if e, found, err := o.direct(p, access); found {
 			return e, err
 		}
 	}
@@ -501,7 +501,7 @@ func (o *op) entryIn(p winpath.Path, dirAccess, dirShare, access, share uint32, 
 	if err != nil {
 		return entry{}, err
 	}
-	h, err := o.open(dir, p.Base(), access|win32.SYNCHRONIZE, share, openReparse)
+	h, err := o.open(dir, p.Base(), access|win32.SYNCHRONIZE, shareAll, openReparse)
 	if err != nil {
 		// Do not reveal whether something exists at a location that is not allowed.
 		if denied := o.allow(dir, []string{p.Base()}, u); denied != nil {
@@ -520,13 +520,13 @@ func (o *op) entryIn(p winpath.Path, dirAccess, dirShare, access, share uint32, 
 
 // direct is entry for reading, in one call if there are no links above p. found is false if
 // there may be. The entry has no directory.
-func (o *op) direct(p winpath.Path, access, share uint32) (e entry, found bool, err error) {
+func (o *op) direct(p winpath.Path, access uint32) (e entry, found bool, err error) {
 	root, err := o.openRoot(p, traverse, shareAll)
 	if err != nil {
 		return entry{}, true, err
 	}
 	defer o.close(root)
-	h, err := o.open(root, strings.Join(p.Elems, `\`), access|win32.SYNCHRONIZE, share, openReparse)
+	h, err := o.open(root, strings.Join(p.Elems, `\`), access|win32.SYNCHRONIZE, shareAll, openReparse)
 	switch {
 	case err == nil:
 		if !o.isLiteral(p) {

@@ -92,7 +92,7 @@ type Link struct {
 func Lstat(ctx context.Context, n *node.Node, path string) (Info, error) {
 	var info Info
 	err := run(ctx, n, "check", path, func(o *op, p winpath.Path) error {
-		e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, shareAll, reading)
+		e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, reading)
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func Lstat(ctx context.Context, n *node.Node, path string) (Info, error) {
 func Exists(ctx context.Context, n *node.Node, path string) (bool, error) {
 	exists := false
 	err := run(ctx, n, "check", path, func(o *op, p winpath.Path) error {
-		e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, shareAll, reading)
+		e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, reading)
 		switch {
 		case err == nil:
 			e.close()
@@ -127,7 +127,7 @@ func Exists(ctx context.Context, n *node.Node, path string) (bool, error) {
 // if path is not a link.
 func Readlink(ctx context.Context, n *node.Node, path string) (link Link, ok bool, err error) {
 	err = run(ctx, n, "read link", path, func(o *op, p winpath.Path) error {
-		e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, shareAll, reading)
+		e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, reading)
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func Readlink(ctx context.Context, n *node.Node, path string) (link Link, ok boo
 func LinkTargetExists(ctx context.Context, n *node.Node, path string) (bool, error) {
 	exists := false
 	err := run(ctx, n, "check", path, func(o *op, p winpath.Path) error {
-		e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, shareAll, reading)
+		e, err := o.entry(p, win32.FILE_READ_ATTRIBUTES, reading)
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func LinkTargetExists(ctx context.Context, n *node.Node, path string) (bool, err
 		if err != nil {
 			return err
 		}
-		t, err := o.entry(target, win32.FILE_READ_ATTRIBUTES, shareAll, reading)
+		t, err := o.entry(target, win32.FILE_READ_ATTRIBUTES, reading)
 		var unmapped *unmappedError
 		if isMissing(err) || errors.As(err, &unmapped) {
 			return nil

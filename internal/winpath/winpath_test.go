@@ -149,11 +149,18 @@ func TestDirBaseJoin(t *testing.T) {
 
 func TestIsVolumeRoot(t *testing.T) {
 	for s, want := range map[string]bool{
-		`\\?\` + guid + `\`:   true,
-		`\\?\` + guid:         false,
-		`\\?\` + guid + `\a\`: false,
-		guid + `\`:            false,
-		`C:\`:                 false,
+		`\\?\` + guid + `\`:                      true,
+		`\\?\` + strings.ToUpper(guid) + `\`:     true,
+		`\\.\` + guid + `\`:                      false,
+		`\\?\` + guid + "\\\n":                   false,
+		`\\?\` + guid + `\\`:                     false,
+		`\\?\Volume{}\`:                          false,
+		`\\?\GLOBALROOT\Device\HarddiskVolume1\`: false,
+		"":                                       false,
+		`\\?\` + guid:                            false,
+		`\\?\` + guid + `\a\`:                    false,
+		guid + `\`:                               false,
+		`C:\`:                                    false,
 		`\\?\Volume{6e1f3a48-0000-0000-0000-10000000000g}\`: false,
 	} {
 		if got := winpath.IsVolumeRoot(s); got != want {

@@ -860,17 +860,9 @@ func TestResizeVolume(t *testing.T) {
 		kind error
 	}{
 		{"0 is the maximum", 0, most, nil},
-		{"the present size", before, before, nil},
-		{"smaller", 1, before, nil},
-		{"one byte more", before + 1, before, nil},
 		{"less than 1 MiB more", before + mib - 1, before, nil},
-		{"1 MiB more", before + mib, before + mib, nil},
 		{"a byte more than 100 MiB more", before + 100*mib + 1, before + 100*mib, nil},
-		{"a byte less than the maximum", most - 1, most - mib, nil},
-		{"100 MiB more", before + 100*mib, before + 100*mib, nil},
-		{"the maximum", most, most, nil},
 		{"more than the maximum", most + 1, before, hosterr.ErrOutOfRange},
-		{"absurd", 1<<63 - 1, before, hosterr.ErrOutOfRange},
 	}
 	for name, windows := range map[string]behavior.Windows{
 		"moves":                            {GPTEnd: behavior.GPTEndMoves},

@@ -83,8 +83,8 @@ func TestChangeAtEveryCall(t *testing.T) {
 	})
 	n := points.Load()
 	t.Attr("measured", fmt.Sprintf("%d points at which one of %d changes happened during a request", n, len(events())))
-	if n < 4500 && !t.Failed() {
-		t.Errorf("%d points, want at least 4500", n)
+	if n < 6300 && !t.Failed() {
+		t.Errorf("%d points, want at least 6300", n)
 	}
 }
 

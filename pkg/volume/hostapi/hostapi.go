@@ -17,6 +17,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
@@ -91,7 +92,7 @@ func (v volumeAPI) known(volumeID string) error {
 	if err := v.host.Ready(); err != nil {
 		return err
 	}
-	if !storage.IsVolumeID(volumeID) {
+	if !winpath.IsVolumeRoot(volumeID) {
 		return hosterr.WithHint("look up the volume ID", "", hosterr.ErrNotFound,
 			`a volume ID has the form \\?\Volume{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}\, with the backslash at its end`)
 	}
