@@ -19,6 +19,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,27 +34,45 @@ import (
 
 const commit = 1790000000
 
-// built returns a directory with small programs for both architectures, as make
-// build-windows leaves them.
+// built returns a directory with small programs for both architectures, as make build-windows leaves
+// them. No test changes it.
 func built(t *testing.T) string {
 	t.Helper()
-	bin := t.TempDir()
-	source := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module example.com/p\n\ngo 1.25\n", "main.go": "package main\n\nfunc main() {}\n"} {
-		if err := os.WriteFile(filepath.Join(source, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	bin, err := buildOnce()
+	if err != nil {
+		t.Fatal(err)
 	}
+	return bin
+}
+
+var buildOnce = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "release")
+	if err != nil {
+		return "", err
+	}
+	made := []error{}
+	for name, text := range map[string]string{"go.mod": "module example.com/p\n\ngo 1.25\n", "main.go": "package main\n\nfunc main() {}\n"} {
+		made = append(made, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	bin := filepath.Join(dir, "bin")
 	for _, arch := range architectures() {
 		for _, program := range programs() {
 			c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(bin, "windows-"+arch, program), ".")
-			c.Dir, c.Env = source, append(os.Environ(), "GOOS=windows", "GOARCH="+arch, "GOWORK=off", "CGO_ENABLED=0")
+			c.Dir, c.Env = dir, append(os.Environ(), "GOOS=windows", "GOARCH="+arch, "GOWORK=off", "CGO_ENABLED=0")
 			if out, err := c.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
+				made = append(made, fmt.Errorf("%w\n%s", err, out))
 			}
 		}
 	}
-	return bin
+	return bin, errors.Join(made...)
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if bin, err := buildOnce(); err == nil {
+		os.RemoveAll(filepath.Dir(bin))
+	}
+	os.Exit(code)
 }
 
 // source is the repository.
