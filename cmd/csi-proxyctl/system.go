@@ -10,7 +10,7 @@ import (
 
 func (a *app) systemCommand() *cobra.Command {
 	return group("system", "Show, start and stop Windows services, and show the machine's serial number",
-		a.systemServiceCommand(), a.systemStartCommand(), a.systemStopCommand(), a.systemSerialCommand())
+		a.systemServiceCommand(), a.systemStartCommand(), a.systemStopCommand())
 }
 
 // onSystem makes one call to the API.
@@ -90,26 +90,4 @@ func (a *app) systemStopCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&force, "force", false, "stop services that depend on it first")
 	return c
-}
-
-// serialEntry is the output of system serial.
-type serialEntry struct {
-	SerialNumber string `json:"serialNumber"`
-}
-
-func (a *app) systemSerialCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "serial",
-		Short: "Show the serial number of the machine's firmware",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.onSystem(c.Context(), "GetBIOSSerialNumber", func(ctx context.Context, client v1alpha1.SystemClient) error {
-				out, err := client.GetBIOSSerialNumber(ctx, &v1alpha1.GetBIOSSerialNumberRequest{})
-				if err != nil {
-					return err
-				}
-				return a.print(serialEntry{out.SerialNumber}, "SERIAL-NUMBER", [][]string{{out.SerialNumber}})
-			})
-		},
-	}
 }
