@@ -1,3 +1,4 @@
+// The client, a module of its own as in the published project.
 module github.com/kubernetes-csi/csi-proxy/client
 
 go 1.25.0

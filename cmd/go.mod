@@ -1,3 +1,4 @@
+// The programs, apart so that drivers do not inherit what they require.
 module github.com/kubernetes-csi/csi-proxy/v2/cmd
 
 go 1.26.0

@@ -1,3 +1,4 @@
+// The adapter for k8s.io/mount-utils, apart so that drivers without mount-utils do not inherit it.
 module github.com/kubernetes-csi/csi-proxy/mountutils
 
 go 1.25.0

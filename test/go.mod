@@ -1,3 +1,4 @@
+// Tests of several packages, apart so that drivers do not inherit what they require.
 module github.com/kubernetes-csi/csi-proxy/v2/test
 
 go 1.26.0

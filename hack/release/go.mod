@@ -1,5 +1,5 @@
 // What makes the files of a release, and the tools that lint this project, pinned. Nothing imports
-// this module.
+// this module. In hack, which is in the workspace, its requirements would raise those of the programs.
 module github.com/kubernetes-csi/csi-proxy/v2/hack/release
 
 go 1.26.0

@@ -2,8 +2,10 @@ package mounter_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -69,8 +71,8 @@ func TestEachCallIsLostOnce(t *testing.T) {
 					if all < 20 {
 						t.Fatalf("a life has %d calls: the count is wrong", all)
 					}
-					for n := 1; n <= all; n++ {
-						loseCall(t, w, kind, made, n)
+					for n := 1; n <= all; n++ { // a test each, so that its node and proxy end
+						t.Run("call "+strconv.Itoa(n), func(t *testing.T) { loseCall(t, w, kind, made, n) })
 					}
 				})
 			}
@@ -134,7 +136,7 @@ func TestEachWin32CallFailsOnce(t *testing.T) {
 				name string
 				code uint32
 			}
-			live := func(failing *call) map[call]bool {
+			live := func(t *testing.T, failing *call) map[call]bool {
 				x := newWorld(t, inProcess)
 				x.attach()
 				var fault *simnode.ActiveFault
@@ -173,12 +175,12 @@ func TestEachWin32CallFailsOnce(t *testing.T) {
 				}
 				return calls
 			}
-			all := slices.Collect(maps.Keys(live(nil)))
+			all := slices.Collect(maps.Keys(live(t, nil)))
 			if len(all) < 10 {
 				t.Fatalf("a life has %d Win32 calls: the record is wrong", len(all))
 			}
 			for _, c := range all {
-				live(&c)
+				t.Run(fmt.Sprint(c), func(t *testing.T) { live(t, &c) })
 			}
 		})
 	}

@@ -15,7 +15,7 @@
 //
 // A run that fails is shrunk to the choices that it needs, and printed as a Go test.
 // TestPlanted plants faults, each of which must be found. TestTrees makes every tree of up
-// to three entries, in make soak four, and swaps its entries before each Win32 call of each operation.
+// to two entries, in make soak four, and swaps its entries before each Win32 call of each operation.
 //
 // These tests use the simulated node. They have not run on Windows.
 package hunt

@@ -91,7 +91,7 @@ func TestStageRetry(t *testing.T) {
 	for name, connect := range connections {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for skip := uint32(0); ; skip += 3 {
+			for skip := uint32(0); ; skip += 10 {
 				n := simnode.New(t)
 				info, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1"})
 				if err == nil {

@@ -2,6 +2,7 @@ package roads
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -172,7 +173,11 @@ func lose(t *testing.T, d driver, w way, world world) string {
 	usual := walk(t, d, w, world).notes
 	var notes []string
 	for skip := range maxCalls {
-		got, hit := walkWithLoss(t, d, w, world, skip)
+		var got []string
+		var hit bool
+		t.Run("response "+strconv.Itoa(skip), func(t *testing.T) { // a test, so that its node ends
+			got, hit = walkWithLoss(t, d, w, world, skip)
+		})
 		if !hit {
 			if notes == nil {
 				return complete
