@@ -5,10 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
 	"testing"
 
 	"google.golang.org/grpc"
+	"k8s.io/klog/v2"
 
 	filesystemv1 "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
@@ -94,6 +96,7 @@ func (stub) UseEnum() ([]win32.Use, error)                  { return nil, nil }
 func benchCall(tb testing.TB, server string) (call func() error) {
 	tb.Helper()
 	tb.Setenv(pipe.DirVariable, tb.TempDir())
+	state, logger := klog.CaptureState(), slog.Default() // the flags of klog are global
 	log := filepath.Join(tb.TempDir(), "log")
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -109,6 +112,8 @@ func benchCall(tb testing.TB, server string) (call func() error) {
 		if err := <-served; err != nil {
 			tb.Errorf("%s: %v", server, err)
 		}
+		state.Restore()
+		slog.SetDefault(logger)
 	})
 	return func() error {
 		out, err := c.PathExists(ctx, &filesystemv1.PathExistsRequest{Path: benchPath})
