@@ -48,7 +48,7 @@ cluster: ## Kubernetes with kubelets for Linux drives the example driver on simu
 	@$(GO) run ./hack/stages cluster
 
 .PHONY: fuzz
-fuzz: ## of make test, the part that runs each fuzz target for two seconds
+fuzz: ## of make test, the part that runs each fuzz target for a second
 	@$(GO) run ./hack/stages fuzz
 
 .PHONY: kill

@@ -13,31 +13,26 @@ import (
 const (
 	gcepdVersion = "v1.28.1"
 	gcepdProgram = "sigs.k8s.io/gcp-compute-persistent-disk-csi-driver/cmd/gce-pd-csi-driver"
-	// gcepdTest is the test of the lab that runs the driver.
-	gcepdTest = "^TestGCEPD$"
 )
 
-// labModule tests the lab, without the driver that has a stage of its own.
-func labModule(ctx context.Context, r *report) error {
-	return moduleAlone(labDir, "-skip", gcepdTest)(ctx, r)
-}
-
-// gcepd runs the unmodified driver of GCE PD under Wine.
-func gcepd(ctx context.Context, r *report) error {
-	_, reason, err := installWine(ctx, r)
-	if err != nil {
-		return err
+// labTests tests packages of the lab. With Wine, the driver is built for lab/gcepd, which runs it.
+// args are flags of go test, and then the packages.
+func labTests(args ...string) func(context.Context, *report) error {
+	return func(ctx context.Context, r *report) error {
+		_, reason, err := installWine(ctx, r)
+		if err != nil {
+			return err
+		}
+		env := []string{"GOWORK=off"}
+		if reason == "" {
+			exe, err := buildGCEPD(ctx, r)
+			if err != nil {
+				return err
+			}
+			env = append(env, "CSI_PROXY_GCEPD_BINARY="+exe)
+		}
+		return r.goTest(ctx, labDir, env, args...)
 	}
-	if reason != "" {
-		r.skip("the driver of GCE PD under Wine", reason)
-		return nil
-	}
-	exe, err := buildGCEPD(ctx, r)
-	if err != nil {
-		return err
-	}
-	env := []string{"GOWORK=off", "CSI_PROXY_GCEPD_BINARY=" + exe}
-	return r.goTest(ctx, labDir, env, vettedBefore, "./gcepd", "-run", gcepdTest)
 }
 
 // buildGCEPD builds the driver for Windows, as its own Makefile does, which sets its

@@ -108,7 +108,7 @@ func (r *report) count(lines *bufio.Scanner) int {
 				counted++
 				r.ended(e, key, parents[key], output[key])
 			} else {
-				r.cur.packageEnded(e)
+				r.packageEnded(e)
 				if e.Action == "fail" {
 					r.died(e.Package, output)
 					r.logf("%s", strings.TrimRight(strings.Join(output[key], ""), "\n"))

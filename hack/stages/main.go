@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -48,12 +49,12 @@ func lists() map[string][]stage {
 	server := stage{"apiserver", "builds kube-apiserver and etcd once, installs the chart and the manifests, asks the policies about each case, and rolls releases out to 200 nodes", 15 * time.Minute, realServer}
 	cluster := stage{"cluster", "builds Kubernetes and the sidecars of CSI once; one node, then ten: claims, growth, moves; and what goes wrong in the field", 40 * time.Minute, realCluster}
 	release := stage{"release", "a release of small programs, made twice: equal files, and an image that a registry's library reads", 90 * time.Second, releaseModule}
-	race := stage{"race", "the concurrent packages under the race detector", 9 * time.Minute, raceTests}
+	race := stage{"race", "the concurrent packages under the race detector", 6 * time.Minute, raceTests}
 	build := stage{"build", "the programs for this machine and for Windows", 2 * time.Minute, buildAll}
 	published := stage{"published", "the published client modules call our daemon, each in its own process", 2 * time.Minute, publishedClients}
-	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, disks by a driver, and the example driver; installs Wine once (root, Debian)", 12 * time.Minute, wineTests}
-	lab := stage{"lab", "Windows drivers under Wine, on a simulated node", 3 * time.Minute, labModule}
-	gce := stage{"gcepd", "a public driver, GCE PD, under Wine: csi-sanity, volumes, beta versions; downloads it once", 5 * time.Minute, gcepd}
+	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, disks by a driver, and the example driver; installs Wine once (root, Debian)", 10 * time.Minute, wineTests}
+	lab := stage{"lab", "Windows drivers under Wine, on a simulated node: the example's, and a public one, GCE PD, which it downloads once", 5 * time.Minute, labTests(busy(vetted, "./...")...)}
+	gce := stage{"gcepd", "a public driver, GCE PD, under Wine: csi-sanity, volumes, beta versions; downloads it once", 5 * time.Minute, labTests(vettedBefore, "./gcepd")}
 	kill := stage{"kill", "the daemon is killed 100 times during calls, and what it has confirmed is still there; and 100 times while it logs", 2 * time.Minute, killTests(100)}
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
 	worlds := stage{"worlds", "the contract, the kills at every call and the changes between calls, in each world of the simulated node", 4 * time.Hour, allWorlds}
@@ -61,13 +62,13 @@ func lists() map[string][]stage {
 	content := stage{"content", "every disk image of test/images by PartitionDisk, FormatVolume and ResizeVolume", 20 * time.Minute, allImages}
 	hunt := stage{"hunt", "60,000 runs of the seeded simulation, with seeds that no run had before", 3 * time.Hour, hunts(60_000)}
 	demo := stage{"demo", "make demo", time.Minute, demo}
-	fuzz := stage{"fuzz", "every fuzz target for two seconds", 2 * time.Minute, fuzzAll(2 * time.Second)}
+	fuzz := stage{"fuzz", "every fuzz target for a second", 2 * time.Minute, fuzzAll(time.Second)}
 	longFuzz := stage{"fuzz", "every fuzz target for five minutes", 5 * time.Hour, fuzzAll(5 * time.Minute)}
-	flood := stage{"flood", "20 seconds of callers, broken connections and failing Win32 calls on the daemon that was built", time.Minute, floodDaemon}
+	flood := stage{"flood", "10 seconds of callers, broken connections and failing Win32 calls on the daemon that was built", time.Minute, floodDaemon}
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
 	return map[string][]stage{
 		"check":        {format, generated, vet, unitQuick},
-		"test":         {setup, images, tools, format, generated, workflows, vet, static, dead, vuln, build, unit, example, deploy, release, race, fuzz, published, flood, kill, wine, lab, gce, demo},
+		"test":         {setup, images, tools, format, generated, workflows, vet, static, dead, vuln, build, unit, example, deploy, release, race, fuzz, published, flood, kill, wine, lab, demo},
 		"fuzz":         {fuzz},
 		"kill":         {setup, build, kill},
 		"soak":         {setup, images, build, kills, volumes, worlds, faults, content, hunt, longFlood, longFuzz},
@@ -138,7 +139,7 @@ func inMemory() string {
 // report collects what the stages did. Tests are counted from the records of go test.
 type report struct {
 	out   io.Writer
-	mu    sync.Mutex // held while a test is counted
+	mu    sync.Mutex // held while something is counted
 	done  []result
 	began time.Time
 
@@ -159,9 +160,11 @@ type result struct {
 const long = 20 * time.Second
 
 // packageEnded records how long the tests of a package took.
-func (r *result) packageEnded(e event) {
+func (r *report) packageEnded(e event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if took := time.Duration(e.Elapsed * float64(time.Second)).Round(time.Second); took >= long {
-		r.slow = append(r.slow, fmt.Sprintf("%s %s", path.Base(e.Package), took))
+		r.cur.slow = append(r.cur.slow, fmt.Sprintf("%s %s", path.Base(e.Package), took))
 	}
 }
 
@@ -177,8 +180,23 @@ func (r *report) begin(s stage) {
 	r.cur = &result{stage: s, skips: map[string][]string{}}
 }
 
+// together calls functions at the same time: their tests wait, for limits and for processes.
+func together(all ...func() error) error {
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, f := range all {
+		wg.Go(func() { errs[i] = f() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
 // pass counts a check that is not a test.
-func (r *report) pass() { r.cur.passed++ }
+func (r *report) pass() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cur.passed++
+}
 
 func (r *report) skip(what, reason string) {
 	r.cur.skipped++

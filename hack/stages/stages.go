@@ -319,11 +319,9 @@ func quickTests(ctx context.Context, r *report) error {
 		r.goTest(ctx, ".", nil, append(busy(quick, vetted, "-skip", hanging), allOf(others)...)...))
 }
 
-// moduleAlone tests a module outside of the workspace, with further flags of go test.
-func moduleAlone(dir string, flags ...string) func(context.Context, *report) error {
-	return func(ctx context.Context, r *report) error {
-		return r.goTest(ctx, dir, []string{"GOWORK=off"}, append(flags[:len(flags):len(flags)], vetted, "./...")...)
-	}
+// moduleAlone tests a module outside of the workspace.
+func (r *report) moduleAlone(ctx context.Context, dir string) error {
+	return r.goTest(ctx, dir, []string{"GOWORK=off"}, vetted, "./...")
 }
 
 // deployFiles vets and tests what is in deploy/. Nothing there is for Windows.
@@ -371,12 +369,12 @@ func realCluster(ctx context.Context, r *report) error {
 // exampleModule tests the adapter for drivers and the example driver, and runs csi-sanity once more with
 // the CSI specification that follows the one that the driver requires.
 func exampleModule(ctx context.Context, r *report) error {
-	for _, m := range [...]string{mountDir, exampleDir} {
-		if err := moduleAlone(m)(ctx, r); err != nil {
-			return err
-		}
-	}
-	return r.goTest(ctx, exampleDir, []string{"GOWORK=off"}, vettedBefore, "-modfile="+nextCSI, "-run", "^TestSanity$", "./driver")
+	return together(
+		func() error { return r.moduleAlone(ctx, mountDir) },
+		func() error { return r.moduleAlone(ctx, exampleDir) },
+		func() error {
+			return r.goTest(ctx, exampleDir, []string{"GOWORK=off"}, vettedBefore, "-modfile="+nextCSI, "-run", "^TestSanity$", "./driver")
+		})
 }
 
 // lifecycles makes so many volumes with the example driver, while calls of Windows fail
@@ -437,12 +435,13 @@ func publishedClients(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
+	var all []func() error
 	for _, d := range publishedDirs {
-		if err := r.goTest(ctx, d, []string{"GOWORK=off", "CSI_PROXY_SIM_BINARY=" + proxy}, "./..."); err != nil {
-			return err
-		}
+		all = append(all, func() error {
+			return r.goTest(ctx, d, []string{"GOWORK=off", "CSI_PROXY_SIM_BINARY=" + proxy}, "./...")
+		})
 	}
-	return nil
+	return together(all...)
 }
 
 // floodDaemon floods the binary that was built.
@@ -451,7 +450,7 @@ func floodDaemon(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	return r.goTest(ctx, "cmd", []string{"CSI_PROXY_SIM_BINARY=" + proxy, "CSI_PROXY_FLOOD=20s"}, vettedBefore, "-run", "Flood", "./internal/daemon")
+	return r.goTest(ctx, "cmd", []string{"CSI_PROXY_SIM_BINARY=" + proxy, "CSI_PROXY_FLOOD=10s"}, vettedBefore, "-run", "Flood", "./internal/daemon")
 }
 
 // floodUnderRace floods a daemon in the test's own process, under the race detector.

@@ -105,43 +105,54 @@ func wineTests(ctx context.Context, r *report) error {
 		r.skip("all of the Windows build under Wine", reason)
 		return nil
 	}
-	errs := []error{
-		w.test(ctx, "test", nil, "./wine"),
-		w.test(ctx, ".", nil, "./internal/win32/native/...", "./internal/apiserver/pipes", "./internal/apiserver/serve",
-			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/winpath", "./pkg/simnode", "./pkg/simnode/serve", "./pkg/simnode/control", "./pkg/remote"),
-		w.test(ctx, ".", nil, "-run", "^TestThroughPipes$", "./pkg/conformance"), // in process nothing is of Windows
-		w.test(ctx, "client", nil, "./pipe", "./transport", "./negotiate"),
-		w.test(ctx, "cmd", nil, "./csi-proxy", "./csi-proxy-sim", "./internal/daemon", "./internal/simhost", "./internal/logs", "./internal/winsvc", "./internal/install", "./csi-proxyctl"),
-		w.test(ctx, "cmd", nil, "-run", "^Test(UnderWine|ContainerUnderWine|Undo)$", "./internal/verify"),
+	driver, err := w.buildDriver(ctx)
+	if err != nil {
+		return err
 	}
+	return together(
+		func() error { return w.ours(ctx) },
+		func() error { return errors.Join(w.theirs(ctx), w.withDriver(ctx, driver)) })
+}
+
+// ours runs the tests of our packages that depend on Windows.
+func (w *wine) ours(ctx context.Context) error {
+	return errors.Join(
+		w.test(ctx, ".", nil, "-skip", sameOnLinux, "./internal/win32/native/...", "./internal/apiserver/pipes", "./internal/apiserver/serve",
+			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/winpath", "./pkg/simnode", "./pkg/simnode/serve", "./pkg/simnode/control", "./pkg/remote",
+			"./client/pipe", "./client/transport", "./client/negotiate",
+			"./cmd/csi-proxy", "./cmd/internal/daemon", "./cmd/internal/logs", "./cmd/internal/winsvc", "./cmd/internal/install", "./cmd/csi-proxyctl", "./test/wine"),
+		w.test(ctx, "cmd", nil, "-run", "^Test(UnderWine|ContainerUnderWine|Undo)$", "./internal/verify"))
+}
+
+// sameOnLinux are long tests in which nothing is of Windows.
+const sameOnLinux = "^Test(FaultAtEachCall|Matrix)$"
+
+// theirs runs the example driver, the published clients, and pkg/mounter with the published
+// servers.
+func (w *wine) theirs(ctx context.Context) error {
 	alone := []string{"GOWORK=off"}
-	errs = append(errs, w.exampleDriver(ctx, alone))
-	errs = append(errs,
+	return errors.Join(
+		w.exampleDriver(ctx, alone),
 		w.test(ctx, "test/published/v1.3.0", alone, "."),
 		// The older client calls through the same pipes, and the stage published has all of its calls.
 		w.test(ctx, "test/published/v1.0.1", alone, "-run", "^TestCalls$/^(disk|filesystem|smb|volume)$/^v1$", "."),
 		w.test(ctx, clusterDir, alone, "./servers"))
+}
 
-	if !have(mingw) {
-		const why = "it needs " + mingw
-		r.skip("disks and volumes of the model under Wine", why)
-		r.skip("the race detector in a Windows build", why)
-		return errors.Join(errs...)
+// withDriver runs what needs a C compiler for Windows: the tests with the driver, whose environment
+// driver is, and the race detector. Without one, driver is nil.
+func (w *wine) withDriver(ctx context.Context, driver []string) error {
+	if driver == nil {
+		return nil
 	}
-	driver, err := w.buildDriver(ctx)
-	if err != nil {
-		return errors.Join(append(errs, err)...)
-	}
-	errs = append(errs,
-		w.test(ctx, "test", driver, "./wine/driver"),
-		w.test(ctx, "test", driver, "-run", "WithDriver$", "./wine"))
 	race := []string{"CGO_ENABLED=1", "CC=" + mingw}
-	return errors.Join(append(errs,
+	return errors.Join(
+		w.test(ctx, "test", driver, "./wine/driver"),
+		w.test(ctx, "test", driver, "-run", "WithDriver$", "./wine"),
 		// What Windows does at the same time as our code. The server above the pipes is the same
 		// on Linux, where the stage race tests it.
 		// The race detector takes memory itself, which TestThousandCalls measures without it.
-		w.test(ctx, ".", race, "-race", quick, "-skip", "^TestThousandCalls$", "./internal/win32/native/...", "./internal/apiserver/pipes"),
-		w.test(ctx, "client", race, "-race", "./pipe"))...)
+		w.test(ctx, ".", race, "-race", quick, "-skip", "^TestThousandCalls$", "./internal/win32/native/...", "./internal/apiserver/pipes", "./client/pipe"))
 }
 
 // exampleDriver runs csi-sanity and the life of volumes on the program of the example
@@ -156,8 +167,14 @@ func (w *wine) exampleDriver(ctx context.Context, env []string) error {
 }
 
 // buildDriver builds the driver of test/wine/driver and its DLLs, and returns the
-// environment of tests that use them.
+// environment of tests that use them, or nil without a compiler.
 func (w *wine) buildDriver(ctx context.Context) ([]string, error) {
+	if !have(mingw) {
+		const why = "it needs " + mingw
+		w.r.skip("disks and volumes of the model under Wine", why)
+		w.r.skip("the race detector in a Windows build", why)
+		return nil, nil
+	}
 	source, to := filepath.Join(w.root, "test", "wine", "driver", "c"), filepath.Join(w.root, "bin", "wine")
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return nil, err
