@@ -26,12 +26,16 @@ import (
 // limit is for commands that hang.
 const pageLimit = 20 * time.Minute
 
+// programs is the directory of the programs that were built.
+var programs string
+
 // build builds the programs once for all pages.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "csi-docs")
 	if err != nil {
 		return "", err
 	}
+	programs = dir
 	c := exec.Command("go", "build", "-o", dir, "./cmd/csi-proxy", "./cmd/csi-proxy-sim", "./cmd/csi-proxyctl")
 	c.Dir = root
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -43,9 +47,7 @@ var build = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, err := build(); err == nil {
-		os.RemoveAll(dir)
-	}
+	os.RemoveAll(programs) // "" if nothing was built
 	os.Exit(code)
 }
 

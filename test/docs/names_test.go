@@ -3,6 +3,7 @@ package docs
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,17 +14,20 @@ import (
 var (
 	// A directory or file of the project, such as internal/policy.
 	pathName = regexp.MustCompile(`^(client|cmd|examples|hack|internal|lab|pkg|test)/[\w./-]+$`)
-	// A test, alone or after its directory.
-	testName = regexp.MustCompile(`^(?:[\w./-]+ )?((?:Test|Fuzz|Benchmark)[A-Z]\w*)(?:/.*)?$`)
+	// A test, alone or after its directory, perhaps with the name of a case.
+	testName = regexp.MustCompile(`^(?:([\w./-]+) )?((?:Test|Fuzz|Benchmark)[A-Z]\w*)(?:/.*)?$`)
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z]\w*)\(`)
 )
 
 // Directories, files and tests that a page names in code spans exist.
 func TestNamesInPagesExist(t *testing.T) {
 	tests := map[string]bool{}
-	for _, text := range files(t, root, func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
+	for name, text := range files(t, root, func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
 		for _, m := range testFunc.FindAllSubmatch(text, -1) {
 			tests[string(m[1])] = true
+			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) { // test/published has its modules below it
+				tests[dir+" "+string(m[1])] = true
+			}
 		}
 	}
 	paths, named := 0, 0
@@ -43,8 +47,8 @@ func TestNamesInPagesExist(t *testing.T) {
 			}
 			if m := testName.FindStringSubmatch(span); m != nil {
 				named++
-				if !tests[m[1]] {
-					t.Errorf("%s names the test %s, which does not exist", p.name, m[1])
+				if !tests[strings.TrimSpace(m[1]+" "+m[2])] {
+					t.Errorf("%s names the test %s, which does not exist", p.name, span)
 				}
 			}
 		}
