@@ -25,7 +25,7 @@ require (
 
 require (
 	github.com/gofrs/flock v0.13.1 // indirect
-	golang.org/x/mod v0.42.0
+	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0
 	golang.org/x/tools v0.52.0

@@ -8,6 +8,8 @@
 // writes to by default. The registry of protobuf descriptors is not compared,
 // because generated packages must register there.
 //
-// The package also tests what programs link: csi-proxy links no simulated node, and a driver
-// that uses pkg/mounter links one side of it.
+// The package also tests what programs link: csi-proxy depends on no simulated node, and a driver
+// that uses pkg/mounter links one side of it. It tests how drivers import the modules of this
+// project: which lines their go.mod needs, and which modules their build list gains. It builds
+// drivers outside the workspace, where replace lines of a dependency have no effect.
 package imports

@@ -1,10 +1,8 @@
 package imports_test
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -79,40 +77,5 @@ func TestCSIProxyctlDependsOnNoSimulatedNode(t *testing.T) {
 		if slices.Contains(all, project+pkg) {
 			t.Errorf("csi-proxyctl depends on %s, which is of the daemon", pkg)
 		}
-	}
-}
-
-// The shipped program contains the names of its functions for stack traces, although
-// it has no symbol table.
-func TestCSIProxyContainsNoSimulator(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes too long with -short; make test runs it")
-	}
-	t.Parallel()
-	dir := t.TempDir()
-	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace,nethttpomithttp2", "-ldflags", "-s -w", "-o", dir+string(filepath.Separator), "./csi-proxy", "./csi-proxy-sim")
-	build.Dir = "../../cmd"
-	build.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	within := func(program string) []string {
-		text, err := os.ReadFile(filepath.Join(dir, program))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var found []string
-		for _, dir := range simulator[:len(simulator)-1] { // in a program, its own package is called main
-			if bytes.Contains(text, []byte(project+dir+".")) || bytes.Contains(text, []byte(project+dir+"/")) {
-				found = append(found, dir)
-			}
-		}
-		return found
-	}
-	if found := within("csi-proxy.exe"); len(found) > 0 {
-		t.Errorf("csi-proxy.exe has functions of %q", found)
-	}
-	if found := within("csi-proxy-sim.exe"); len(found) != len(simulator)-1 {
-		t.Errorf("csi-proxy-sim.exe has functions of %q, want functions of all of %q: the search is broken", found, simulator)
 	}
 }

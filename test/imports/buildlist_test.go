@@ -1,4 +1,4 @@
-package buildlist
+package imports_test
 
 import (
 	"fmt"
@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"golang.org/x/mod/modfile"
 )
 
 const (
@@ -192,21 +190,24 @@ func check(t *testing.T, name string, b built) {
 }
 
 // What the packages for the Windows side of a driver add to it: the modules with a package in its
-// build. The linker leaves out what is not called (TestMounterLinksOneSide in test/imports). A
-// driver that uses the adapter had those of k8s.io/mount-utils before.
+// build, and what of them it links. The pipes bring no Win32 calls and no COM, the work in process
+// brings no gRPC, and the core brings neither. A driver that uses the adapter had the modules of
+// k8s.io/mount-utils before.
 func TestMounterBuildLists(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes too long with -short; make test runs it")
 	}
 	engine := []string{"github.com/go-ole/go-ole", "golang.org/x/sync", "golang.org/x/sys"}
+	const grpc, calls, com = "google.golang.org/grpc.", project + "internal/win32/native.(*", project + "internal/win32/native/wmi.(*"
 	for _, s := range []struct {
 		program string
+		symbols []string // beginnings of names that the linker keeps
 		links   []string
 	}{
-		{"mounter-core", engine},
-		{"mounter-inprocess", engine},
-		{"mounter-pipes", slices.Concat(engine, []string{"github.com/Microsoft/go-winio", "golang.org/x/net", "golang.org/x/text", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf"})},
-		{"mounter-adapter", slices.Concat(engine, []string{"github.com/go-logr/logr", "k8s.io/klog/v2", "k8s.io/mount-utils", "k8s.io/utils"})},
+		{"mounter-core", nil, engine},
+		{"mounter-inprocess", []string{calls, com}, engine},
+		{"mounter-pipes", []string{grpc}, slices.Concat(engine, []string{"github.com/Microsoft/go-winio", "golang.org/x/net", "golang.org/x/text", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf"})},
+		{"mounter-adapter", []string{calls, com}, slices.Concat(engine, []string{"github.com/go-logr/logr", "k8s.io/klog/v2", "k8s.io/mount-utils", "k8s.io/utils"})},
 	} {
 		t.Run(s.program, func(t *testing.T) {
 			require := map[string]string{libraryModule: "v2.0.0-alpha.2", clientModule: "v1.3.0"}
@@ -214,7 +215,14 @@ func TestMounterBuildLists(t *testing.T) {
 			if s.program == "mounter-adapter" {
 				require[adapterModule], replace[adapterModule] = "v0.0.0", "mountutils"
 			}
-			b := newDriver(t, s.program, require, replace).build()
+			d := newDriver(t, s.program, require, replace)
+			b := d.build()
+			symbols := d.run("tool", "nm", "driver.exe")
+			for _, part := range []string{grpc, calls, com} {
+				if n := strings.Count(symbols, " "+part); n > 0 != slices.Contains(s.symbols, part) {
+					t.Errorf("it links %d symbols of %s, want them only in %q", n, strings.TrimSuffix(part, "."), s.symbols)
+				}
+			}
 			var others []string
 			for path, version := range b.linked {
 				if version != "ours" {
@@ -274,31 +282,4 @@ func TestModulesBuildOutsideWorkspace(t *testing.T) {
 	}
 	d = &driver{t: t, dir: filepath.Join(root, "client"), env: []string{"GOWORK=off", "GOFLAGS=-trimpath"}}
 	d.run("test", "./...")
-}
-
-// TestModulesRequireTheFloors compares floors with the go.mod files of the modules that
-// drivers import.
-func TestModulesRequireTheFloors(t *testing.T) {
-	required := map[string]bool{}
-	for _, module := range []string{".", "client"} {
-		text, err := os.ReadFile(filepath.Join(root, module, "go.mod"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		mod, err := modfile.Parse("go.mod", text, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range mod.Require {
-			required[r.Mod.Path] = true
-			if f, ok := floors[r.Mod.Path]; ok && f.version != r.Mod.Version {
-				t.Errorf("module %s requires %s %s, but the version in floors is %s: %s", module, r.Mod.Path, r.Mod.Version, f.version, f.reason)
-			}
-		}
-	}
-	for path := range floors {
-		if !required[path] {
-			t.Errorf("floors has %s, which neither module requires", path)
-		}
-	}
 }

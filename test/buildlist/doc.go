@@ -1,4 +1,0 @@
-// Package buildlist tests how drivers import the modules of this project: which lines
-// their go.mod needs, and which modules their build list gains. It builds drivers
-// outside the workspace, where replace lines of a dependency have no effect.
-package buildlist
