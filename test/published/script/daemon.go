@@ -7,9 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -123,22 +121,6 @@ func (l *log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
-}
-
-// auditLine matches a line of the audit log of a caller that is known: its process, and
-// what does not change from run to run.
-var auditLine = regexp.MustCompile(`(?m)^I.*\] "Audit" id=\d+ caller=(\d+) program=".+" (pipe=.*) took="[^"]*" changed=(?:true|false)$`)
-
-// Audit returns the lines of the audit log about the calls of this process, from the name
-// of the pipe to the result.
-func (d *Daemon) Audit() []string {
-	var lines []string
-	for _, m := range auditLine.FindAllStringSubmatch(strings.ReplaceAll(d.log.String(), "\r\n", "\n"), -1) {
-		if m[1] == strconv.Itoa(os.Getpid()) {
-			lines = append(lines, m[2])
-		}
-	}
-	return lines
 }
 
 // await waits until the daemon responds on its control socket. By then all other

@@ -12,11 +12,11 @@ import (
 //go:embed calls/*.txt
 var callFiles embed.FS
 
-// Section is a part of the script: calls to one node.
-type Section struct {
-	File  string   // "calls/disk.txt"
-	Title string   // unique within the file
-	APIs  []string // such as "disk/v1"; the section runs once for each
+// section is a part of the script: calls to one node.
+type section struct {
+	file  string   // "calls/disk.txt"
+	title string   // unique within the file
+	apis  []string // such as "disk/v1"; the section runs once for each
 	steps []step
 }
 
@@ -33,37 +33,13 @@ type step struct {
 	text string
 }
 
-// Call is a call of the script when it runs for one API.
-type Call struct {
-	Section  Section
-	API      string // API of the call, such as "disk/v1"
-	Method   string
-	Answered bool // the call succeeds
-}
-
-// Calls returns the calls that the section makes when it runs for api.
-func (s Section) Calls(api string) []Call {
-	var all []Call
-	for _, st := range s.steps {
-		if st.command != nil {
-			continue
-		}
-		c := Call{Section: s, API: api, Method: st.method, Answered: st.code == ""}
-		if st.api != "" {
-			c.API = st.api
-		}
-		all = append(all, c)
-	}
-	return all
-}
-
-// Sections reads the whole script.
-func Sections() ([]Section, error) {
+// readScript reads the whole script.
+func readScript() ([]section, error) {
 	files, err := fs.Glob(callFiles, "calls/*.txt")
 	if err != nil {
 		return nil, err
 	}
-	var all []Section
+	var all []section
 	for _, f := range files {
 		text, err := callFiles.ReadFile(f)
 		if err != nil {
@@ -78,9 +54,9 @@ func Sections() ([]Section, error) {
 	return all, nil
 }
 
-func parse(file, text string) ([]Section, error) {
-	var sections []Section
-	var s *Section
+func parse(file, text string) ([]section, error) {
+	var sections []section
+	var s *section
 	titles := map[string]bool{}
 	for i, line := range strings.Split(text, "\n") {
 		bad := func(format string, args ...any) error {
@@ -97,7 +73,7 @@ func parse(file, text string) ([]Section, error) {
 				return nil, bad("want === API …: TITLE, with a unique title")
 			}
 			titles[title] = true
-			sections = append(sections, Section{File: file, Title: title, APIs: strings.Fields(apis)})
+			sections = append(sections, section{file: file, title: title, apis: strings.Fields(apis)})
 			s = &sections[len(sections)-1]
 			continue
 		case s == nil:
@@ -142,7 +118,7 @@ func parse(file, text string) ([]Section, error) {
 	}
 	for _, s := range sections {
 		if n := len(s.steps); n == 0 || s.steps[n-1].command == nil && s.steps[n-1].want == "" && s.steps[n-1].code == "" {
-			return nil, fmt.Errorf("%s: the last call of section %q has no result", path.Base(file), s.Title)
+			return nil, fmt.Errorf("%s: the last call of section %q has no result", path.Base(file), s.title)
 		}
 	}
 	return sections, nil

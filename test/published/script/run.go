@@ -71,7 +71,7 @@ type Module struct {
 
 // Run runs the script for every API of the module.
 func (m Module) Run(t *testing.T) {
-	sections, err := Sections()
+	sections, err := readScript()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,11 +80,13 @@ func (m Module) Run(t *testing.T) {
 		t.Run(a.Name, func(t *testing.T) {
 			called := map[string]bool{}
 			for _, s := range sections {
-				if slices.Contains(s.APIs, a.Name) {
-					for _, c := range s.Calls(a.Name) {
-						called[c.Method] = called[c.Method] || c.API == a.Name && c.Answered
+				if slices.Contains(s.apis, a.Name) {
+					for _, st := range s.steps {
+						if st.command == nil && st.code == "" && (st.api == "" || st.api == a.Name) {
+							called[st.method] = true
+						}
 					}
-					t.Run(s.Title, func(t *testing.T) { m.section(t, s, a) })
+					t.Run(s.title, func(t *testing.T) { m.section(t, s, a) })
 				}
 			}
 			for _, method := range a.methods() {
@@ -140,7 +142,7 @@ type run struct {
 	clients map[string]reflect.Value
 }
 
-func (m Module) section(t *testing.T, s Section, a API) {
+func (m Module) section(t *testing.T, s section, a API) {
 	r := run{Module: m, t: t, daemon: Start(t), clients: map[string]reflect.Value{}}
 	_, version, _ := strings.Cut(a.Name, "/")
 	r.vars = variables{"version": version, "NUL": "\x00", "long": `C:\var\lib\kubelet\` + strings.Repeat("x", 261-len(`C:\var\lib\kubelet\`))}
@@ -148,7 +150,7 @@ func (m Module) section(t *testing.T, s Section, a API) {
 		if len(st.command) == 2 && st.command[0] == "sleep" {
 			d, err := time.ParseDuration(st.command[1])
 			if err != nil {
-				t.Fatalf("%s line %d: %v", s.File, st.line, err)
+				t.Fatalf("%s line %d: %v", s.file, st.line, err)
 			}
 			time.Sleep(d)
 			continue
@@ -165,7 +167,7 @@ func (m Module) section(t *testing.T, s Section, a API) {
 			st.api = a.Name
 		}
 		if err := r.call(st); err != nil {
-			t.Fatalf("%s line %d: %s %s %s: %v", s.File, st.line, st.api, st.method, st.request, err)
+			t.Fatalf("%s line %d: %s %s %s: %v", s.file, st.line, st.api, st.method, st.request, err)
 		}
 	}
 	if shown := r.daemon.Control(t, "node", "show"); strings.Contains(shown, "open handles") {

@@ -28,24 +28,6 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-func TestSectionsHaveCalls(t *testing.T) {
-	sections, err := Sections()
-	if err != nil || len(sections) == 0 {
-		t.Fatalf("%d sections, %v", len(sections), err)
-	}
-	for _, s := range sections {
-		for _, api := range s.APIs {
-			group, _, _ := strings.Cut(api, "/")
-			if s.File != "calls/"+group+".txt" {
-				t.Errorf("%s: section %q is for %s", s.File, s.Title, api)
-			}
-			if len(s.Calls(api)) == 0 {
-				t.Errorf("%s: section %q makes no calls", s.File, s.Title)
-			}
-		}
-	}
-}
-
 // Both generations of generated structs have these tags. The older one also has
 // fields without a JSON name.
 type message struct {
