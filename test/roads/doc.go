@@ -6,9 +6,7 @@
 // calls and the same decisions, written for this test from what its public code does
 // at the commit that it names. None of its code is copied.
 //
-// conditions_test.go has one entry for each place where a driver compares what a
-// method returned, and runs that comparison against real responses. roads_test.go
-// takes each driver through the life of a volume: stage, publish, stats, expand,
+// roads_test.go takes each driver through the life of a volume: stage, publish, stats, expand,
 // unpublish, unstage. It does so through the pipes of every version that the driver
 // falls back to and in process, with each step repeated, with each response lost
 // once, in the wrong order, and over restarts of Windows; lost responses are combined

@@ -15,13 +15,12 @@ import (
 // A preset is how disk number i of a cloud, counted from 1, presents itself. A driver
 // looks for the second of three.
 type preset struct {
-	name    string
-	driver  driver
-	way     way
-	compare string // which field with what
-	disk    func(i int) simnode.Disk
-	find    func(v *visit) (uint32, bool, error)
-	says    string // if the driver cannot find it: why
+	name   string
+	driver driver
+	way    way
+	disk   func(i int) simnode.Disk
+	find   func(v *visit) (uint32, bool, error)
+	says   string // if the driver cannot find it: why
 }
 
 func presets() []preset {
@@ -38,7 +37,7 @@ func presets() []preset {
 	vmware := func(i int) string { return fmt.Sprintf("6000c29a98d05e384a43f0ef189aaf%02x", i) }
 	return []preset{
 		{
-			name: "EC2, NVMe", driver: ebs, way: ebs.ways[0], compare: "ListDiskIDs, SerialNumber, with the volume ID",
+			name: "EC2, NVMe", driver: ebs, way: ebs.ways[0],
 			disk: func(i int) simnode.Disk {
 				return simnode.Disk{Bus: "nvme", Product: "Amazon Elastic Block Store", Serial: fmt.Sprintf("vol02190fee5da4d75e%d_00000001.", i)}
 			},
@@ -47,7 +46,7 @@ func presets() []preset {
 			},
 		},
 		{
-			name: "GCE, SCSI", driver: gce, way: v1, compare: "ListDiskIDs, last word of Page83, with the device's name",
+			name: "GCE, SCSI", driver: gce, way: v1,
 			disk: func(i int) simnode.Disk {
 				return simnode.Disk{Bus: "scsi", Vendor: "Google", Product: "PersistentDisk", Serial: strings.Repeat(" ", 20),
 					Location:    fmt.Sprintf("PCI Slot 3 : Adapter 0 : Port 0 : Target %d : LUN 0", i),
@@ -58,20 +57,20 @@ func presets() []preset {
 			},
 		},
 		{
-			name: "GCE, NVMe", driver: gce, way: v1, compare: "ListDiskIDs, SerialNumber without `_` and `.`, first 16 digits, with the namespace of the metadata server",
+			name: "GCE, NVMe", driver: gce, way: v1,
 			disk: googleNVMe,
 			find: func(v *visit) (uint32, bool, error) {
 				return v.findByID(func(ids *disk.DiskIDs) bool { n, ok := googleNamespace(ids); return ok && n == google[1] })
 			},
 		},
 		{
-			name: "GCE, NVMe", driver: gce, way: beta, compare: "ListDiskIDs v1beta2, identifier `SerialNumber` or one with `eui`, with the namespace",
+			name: "GCE, NVMe", driver: gce, way: beta,
 			disk: googleNVMe,
 			find: func(v *visit) (uint32, bool, error) { return googleBeta(v, google[1]) },
 			says: "the published v1beta2 calls the identifier `serialNumber`, the driver asks for `SerialNumber`",
 		},
 		{
-			name: "Azure, SCSI", driver: azureDisk, way: azureDisk.ways[0], compare: "ListDiskLocations, LUNID, with the LUN",
+			name: "Azure, SCSI", driver: azureDisk, way: azureDisk.ways[0],
 			disk: func(i int) simnode.Disk {
 				return simnode.Disk{Bus: "sas", Vendor: "Msft", Product: "Virtual Disk", Address: &simnode.Address{Lun: uint8(i + 20)},
 					Location:    fmt.Sprintf("Integrated : Bus 0 : Device 63667 : Function 30747 : Adapter 1 : Port 0 : Target 0 : LUN %d", i+20),
@@ -80,7 +79,7 @@ func presets() []preset {
 			find: func(v *visit) (uint32, bool, error) { return azureAt(v, "22") },
 		},
 		{
-			name: "Azure, NVMe", driver: azureDisk, way: azureDisk.ways[0], compare: "ListDiskLocations, LUNID, with the LUN",
+			name: "Azure, NVMe", driver: azureDisk, way: azureDisk.ways[0],
 			disk: func(i int) simnode.Disk {
 				return simnode.Disk{Bus: "nvme", Product: "MSFT NVMe Accelerator v1.0", Location: fmt.Sprintf("Integrated : Bus %d : Device 0 : Function 0 : Adapter 0", 12606208+i)}
 			},
@@ -88,7 +87,7 @@ func presets() []preset {
 			says: "these disks have no LUN. It is the namespace's number less one, which no method of the published API returns",
 		},
 		{
-			name: "VMware, `disk.EnableUUID`", driver: vsphere, way: inProcess, compare: "ListDiskIDs, Page83, with the disk's UUID",
+			name: "VMware, `disk.EnableUUID`", driver: vsphere, way: inProcess,
 			disk: func(i int) simnode.Disk {
 				return simnode.Disk{Bus: "sas", Vendor: "VMware", Product: "Virtual disk", Location: fmt.Sprintf("SCSI%d", i),
 					Identifiers: []simnode.Identifier{{CodeSet: "binary", Type: 3, Hex: vmware(i)}}}
@@ -98,7 +97,7 @@ func presets() []preset {
 			},
 		},
 		{
-			name: "VMware, without", driver: vsphere, way: inProcess, compare: "ListDiskIDs, Page83, with the disk's UUID",
+			name: "VMware, without", driver: vsphere, way: inProcess,
 			disk: func(i int) simnode.Disk {
 				return simnode.Disk{Bus: "sas", Vendor: "VMware", Product: "Virtual disk", Location: fmt.Sprintf("SCSI%d", i)}
 			},

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
@@ -186,96 +183,40 @@ func ordeal(t *testing.T, d driver, w way) string {
 	return strings.Join(notes, "; ")
 }
 
-// columns are the results of the drivers as they are, and with the package.
-type columns struct {
+// findings are the bugs that roads show, by bug: of the drivers as they are, and with the package.
+type findings struct {
 	mu    sync.Mutex
-	cells map[road][2]string
-	shown map[string][2]map[string]int // by bug and driver, the roads that show it
+	shown map[string][2]map[string]int // how often, by driver
 }
 
-// add adds the roads in one world.
-func (c *columns) add(d driver, w way, world string, own, with *journey) {
-	cell := func(j *journey) string {
-		if len(j.notes) == 0 {
-			return complete
-		}
-		return fmt.Sprintf("%d steps, notes: %d", j.done, len(j.notes))
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cells == nil {
-		c.cells = map[road][2]string{}
-	}
-	c.cells[road{d.name, w.name, world}] = [2]string{cell(own), cell(with)}
-}
-
-// found counts the bugs that the notes of roads show.
-func (c *columns) found(d driver, own, with string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.shown == nil {
-		c.shown = map[string][2]map[string]int{}
+// add counts the bugs that the notes of roads show.
+func (f *findings) add(d driver, own, with string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.shown == nil {
+		f.shown = map[string][2]map[string]int{}
 	}
 	for _, b := range bugs {
-		if _, ok := c.shown[b.name]; !ok {
-			c.shown[b.name] = [2]map[string]int{{}, {}}
+		if _, ok := f.shown[b.name]; !ok {
+			f.shown[b.name] = [2]map[string]int{{}, {}}
 		}
 		for i, notes := range []string{own, with} {
 			for _, note := range strings.Split(notes, "; ") {
 				if b.note.MatchString(note) {
-					c.shown[b.name][i][d.name]++
+					f.shown[b.name][i][d.name]++
 				}
 			}
 		}
 	}
 }
 
-// hold prints the table, and checks that each bug is one of drivers as they are, and of none with
-// the package.
-func (c *columns) hold(t *testing.T) {
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	for _, shares := range []bool{false, true} {
-		fmt.Fprint(table, "driver\tthrough\t\t")
-		for _, w := range roadWorlds() {
-			if shares && w.shares || !shares && w.blocks {
-				fmt.Fprint(table, w.name, "\t")
-			}
-		}
-		fmt.Fprintln(table)
-		for _, d := range drivers() {
-			for _, w := range d.ways {
-				for i, name := range []string{"as it is", "with pkg/mounter"} {
-					if shares != (d.volume == nil) {
-						continue
-					}
-					fmt.Fprintf(table, "%s\t%s\t%s\t", d.name, w.name, name)
-					for _, world := range roadWorlds() {
-						if world.fits(d) {
-							fmt.Fprint(table, c.cells[road{d.name, w.name, world.name}][i], "\t")
-						}
-					}
-					fmt.Fprintln(table)
-				}
-			}
-		}
-		table.Flush()
-		fmt.Fprintln(table)
-	}
-	fmt.Fprintln(table, "bug\tas they are\twith pkg/mounter\tdrivers")
+// hold checks that each bug is one of drivers as they are, and of none with the package.
+func (f *findings) hold(t *testing.T) {
 	for _, b := range bugs {
-		own, with := c.shown[b.name][0], c.shown[b.name][1]
-		sum := func(counts map[string]int) (n int) {
-			for _, count := range counts {
-				n += count
-			}
-			return n
-		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", b.name, sum(own), sum(with), strings.Join(slices.Sorted(maps.Keys(own)), ", "))
+		own, with := f.shown[b.name][0], f.shown[b.name][1]
+		t.Logf("%s: of %v as they are", b.name, own)
 		if len(own) == 0 || len(with) > 0 {
 			t.Errorf("%s: of %v as they are, and of %v with the package; want some, and none", b.name, own, with)
 		}
 	}
-	table.Flush()
-	t.Log("\n" + text.String())
 }
