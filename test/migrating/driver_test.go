@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
-	"github.com/kubernetes-csi/csi-proxy/client/negotiate"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
@@ -117,35 +114,5 @@ func TestStageRetry(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// Errors have the same kind in process and through pipes.
-func TestKindsOfErrors(t *testing.T) {
-	for name, connect := range connections {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := connect(t, simnode.New(t))
-			_, err := d.disk.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{DiskNumber: 9})
-			if !errors.Is(err, hosterr.ErrNotFound) {
-				t.Errorf("GetDiskStats of a missing disk = %v, want not found", err)
-			}
-		})
-	}
-}
-
-// A driver can be tested with an old proxy.
-func TestOldProxy(t *testing.T) {
-	s := serve.Start(t, simnode.New(t), func(c *serve.Config) { c.APIs = []string{"disk/v1beta1", "disk/v1beta2"} })
-	var versions []apiversion.Version
-	for _, v := range []string{"v1", "v1beta3", "v1beta2"} {
-		versions = append(versions, apiversion.NewVersionOrPanic(v))
-	}
-	found, err := negotiate.Find(t.Context(), "disk", versions, negotiate.WithPipePath(s.PipePath))
-	if err != nil || found.String() != "disk/v1beta2" {
-		t.Errorf("found %v, %v, want disk/v1beta2", found, err)
-	}
-	if _, err := negotiate.Find(t.Context(), "disk", versions[:2], negotiate.WithPipePath(s.PipePath)); !errors.Is(err, negotiate.ErrTooOld) {
-		t.Errorf("Find with newer versions only = %v, want ErrTooOld", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/migrating/after"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/migrating/alpha"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/migrating/pipes"
@@ -146,24 +144,6 @@ func TestMountersOfDisks(t *testing.T) {
 	}
 }
 
-// The new mounter does not format a volume that it cannot read.
-func TestForeignContentIsKept(t *testing.T) {
-	n := node(t)
-	no := false // the new mounter would not get as far with an offline disk
-	d, err := n.AttachDisk(simnode.Disk{Size: 1 << 30, Serial: "vol-1", Content: "gpt", Partitions: []simnode.Partition{{FileSystem: "NTFS"}}, Offline: &no, ReadOnly: &no})
-	must(t, err)
-	must(t, n.AwaitDisk(d.Number))
-	_, err = n.Fail(simnode.Fault{Call: winapi.VolumeInformation, Error: winapi.ERROR_GEN_FAILURE})
-	must(t, err)
-	format := n.Record()
-	if err := inProcess(t, n).FormatAndMount(t.Context(), "vol-1", staged); err == nil {
-		t.Error("FormatAndMount of an unreadable volume succeeded")
-	}
-	if format.Count(winapi.Format) > 0 {
-		t.Error("an unreadable volume was formatted")
-	}
-}
-
 // With the mounters before and after the migration, two links share a mapping.
 func TestMountersOfShares(t *testing.T) {
 	for name, connect := range map[string]func(t *testing.T, n *simnode.Node) (first, restarted shareMounter){
@@ -237,19 +217,5 @@ func TestVolumeSizeByHandAndNegotiated(t *testing.T) {
 	serve.Start(t, node(t), func(c *serve.Config) { c.StandardPipes, c.APIs = true, []string{"volume/v1alpha1"} })
 	if _, err := pipes.VolumeSize(t.Context(), "x"); !errors.Is(err, negotiate.ErrTooOld) {
 		t.Errorf("VolumeSize with an old proxy = %v, want ErrTooOld", err)
-	}
-}
-
-// Off Windows the mounter of a HostProcess container fails with errors.ErrUnsupported.
-func TestInProcessOffWindows(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("would change the disks of this Windows: runs on Linux")
-	}
-	m, err := after.InProcess()
-	if err == nil {
-		err = m.FormatAndMount(t.Context(), "vol-1", staged)
-	}
-	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("FormatAndMount = %v, want unsupported", err)
 	}
 }

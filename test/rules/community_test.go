@@ -2,8 +2,6 @@ package rules_test
 
 import (
 	"path"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -55,62 +53,5 @@ func TestDependabotWatchesEveryModule(t *testing.T) {
 		if !forSecurity[dir] {
 			t.Errorf("module %s: Dependabot would raise versions that drivers inherit; allow security updates only, with open-pull-requests-limit: 0", dir)
 		}
-	}
-}
-
-// GitHub ignores a template or configuration that it cannot parse, without an error.
-func TestGitHubFilesParse(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(root, ".github", "ISSUE_TEMPLATE", "*.yml"))
-	if err != nil || len(files) < 3 {
-		t.Fatalf("issue templates: %q, %v", files, err)
-	}
-	kinds := []string{"markdown", "textarea", "input", "dropdown", "checkboxes"}
-	for _, file := range files {
-		var form struct {
-			Name, Description string
-			Body              []struct {
-				Type, ID   string
-				Attributes struct{ Label, Value string }
-			}
-		}
-		name := ".github/ISSUE_TEMPLATE/" + filepath.Base(file)
-		if err := yaml.Unmarshal([]byte(read(t, name)), &form); err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if filepath.Base(file) == "config.yml" {
-			continue
-		}
-		if form.Name == "" || form.Description == "" || len(form.Body) == 0 {
-			t.Errorf("%s: a form needs a name, a description and a body", name)
-		}
-		for i, field := range form.Body {
-			text := field.Attributes.Label
-			if field.Type == "markdown" {
-				text = field.Attributes.Value
-			}
-			if !slices.Contains(kinds, field.Type) || text == "" || field.ID == "" && field.Type != "markdown" {
-				t.Errorf("%s: field %d needs a known type, an id and a label (markdown: a value): %+v", name, i, field)
-			}
-		}
-	}
-}
-
-// Programs are in four directories: cmd has those that users install, hack has those
-// that build, check and document the project, examples has those that users copy, and lab
-// has those of the lab. test/cluster has its command, and builds programs of others.
-func TestProgramsAreInTheirDirectories(t *testing.T) {
-	programs := 0
-	for _, f := range sources(t) {
-		if f.ast.Name.Name != "main" {
-			continue
-		}
-		programs++
-		if !under(path.Dir(f.path), "cmd", "hack", "examples", "lab", "test/cluster") {
-			t.Errorf("%s: move the program to cmd, to hack if it is a build tool, to examples or to lab", f.path)
-		}
-	}
-	if programs == 0 {
-		t.Error("found no program")
 	}
 }

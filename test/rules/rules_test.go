@@ -480,21 +480,6 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-func TestBuildTags(t *testing.T) {
-	src := "//go:build !windows\n\npackage p\n"
-	syntax, err := parser.ParseFile(token.NewFileSet(), "x.go", src, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := file{path: "a/x.go", ast: syntax}
-	if builds(f, "windows") || !builds(f, "linux") {
-		t.Errorf("builds(%q): windows %t, linux %t, want false, true", src, builds(f, "windows"), builds(f, "linux"))
-	}
-	if g := (file{path: "a/x_windows.go", ast: &ast.File{}}); builds(g, "linux") || !builds(g, "windows") {
-		t.Error("builds(x_windows.go): want windows only")
-	}
-}
-
 // The build commands for Windows, where there is no make, are those of the Makefile.
 // A program without its version resource, for example, fails tests.
 func TestWindowsBuildMatchesMakefile(t *testing.T) {
