@@ -14,8 +14,7 @@
 // two shares, their mappings and links, and of the iSCSI initiator with portals, targets and sessions.
 //
 // A run that fails is shrunk to the choices that it needs, and printed as a Go test.
-// TestPlanted plants faults, each of which must be found. TestTrees makes every tree of up
-// to two entries, in make soak four, and swaps its entries before each Win32 call of each operation.
+// TestPlanted plants faults, each of which must be found.
 //
 // These tests use the simulated node. They have not run on Windows.
 package hunt

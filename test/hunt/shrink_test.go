@@ -132,15 +132,3 @@ func goTest(sp spec, choices []choice) string {
 	}
 	return fmt.Sprintf("func TestFound(t *testing.T) {\n\treplay(t, spec{%s}, `%s`)\n}\n", fields, format(choices))
 }
-
-// A run is the same after it was written as text.
-func TestChoicesAsText(t *testing.T) {
-	all := []choice{"r1=d0 disk1 Format 2m0s", "r1", "r1", "r1", "kill", "r1!5", "wait 20ms", "disk1 detach", "r2"}
-	text := format(all)
-	if text != "r1=d0 disk1 Format 2m0s; r1*3; kill; r1!5; wait 20ms; disk1 detach; r2" {
-		t.Errorf("format = %q", text)
-	}
-	if got := parse(text); !slices.Equal(got, all) {
-		t.Errorf("parse = %q, want %q", got, all)
-	}
-}

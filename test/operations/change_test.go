@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -159,6 +160,8 @@ func (e event) before(t *testing.T, o operation, skip int) (calls []win32.Call) 
 		if o.setup != nil {
 			must(o.setup(me))
 		}
+		windows, err := m.Files(`C:\Windows`)
+		must(err)
 		happened := false
 		now.change = func(c win32.Call) {
 			happened = true
@@ -167,7 +170,7 @@ func (e event) before(t *testing.T, o operation, skip int) (calls []win32.Call) 
 			}
 		}
 		now.armed = true
-		err := o.do(me)
+		err = o.do(me)
 		now.armed = false
 		if !happened {
 			if must(err); skip == math.MaxInt {
@@ -193,6 +196,9 @@ func (e event) before(t *testing.T, o operation, skip int) (calls []win32.Call) 
 		}
 		if e.check != nil {
 			e.check(t, m)
+		}
+		if now, err := m.Files(`C:\Windows`); err != nil || !reflect.DeepEqual(now, windows) {
+			t.Errorf("%s, %s: %s changed Windows: %v, %v, want %v", e.name, call, o.name, now, err, windows)
 		}
 		if o.once && err == nil {
 			return
