@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -85,67 +83,10 @@ const (
 	lifeRetry
 )
 
-// Environment variables that make the test binary a process that dies at a point.
-const (
-	asProcess = "KILL_TEST_OPERATION"
-	atDir     = "KILL_TEST_DIR"
-	atVolume  = "KILL_TEST_VOLUME"
-	atDisk    = "KILL_TEST_DISK"
-	atCall    = "KILL_TEST_CALL"
-)
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProcess) != "" {
-		fmt.Fprintln(os.Stderr, beProcess())
-		os.Exit(3)
-	}
-	os.Exit(m.Run())
-}
-
-// aliveAndWell is the error of beProcess if the request succeeded.
-const aliveAndWell = "alive after the request"
-
-// beProcess makes an operation's request until a signal kills the process. It returns
-// only if the process was not killed.
-func beProcess() error {
-	all := operations()
-	i := slices.IndexFunc(all, func(o operation) bool { return o.name == os.Getenv(asProcess) })
-	if i < 0 {
-		return fmt.Errorf("unknown operation %q", os.Getenv(asProcess))
-	}
-	call, err := strconv.Atoi(os.Getenv(atCall))
-	if err != nil {
-		return err
-	}
-	number, err := strconv.ParseUint(os.Getenv(atDisk), 10, 32)
-	if err != nil {
-		return err
-	}
-	m, err := boot(os.Getenv(atDir), lifeRequest, all[i].config, nil)
-	if err != nil {
-		return err
-	}
-	m.volume, m.number = os.Getenv(atVolume), uint32(number)
-	k := &killer{at: point(call), die: func() {
-		if self, err := os.FindProcess(os.Getpid()); err == nil {
-			self.Kill()
-		}
-		select {}
-	}}
-	c, err := m.start(context.Background(), lifeRequest, k.hook)
-	if err != nil {
-		return err
-	}
-	if err := all[i].do(c); err != nil {
-		return fmt.Errorf("alive after %d calls: %w", len(k.calls), err)
-	}
-	return errors.New(aliveAndWell)
-}
-
 // outcome counts the results of an operation.
 type outcome struct {
-	points, deaths, completed, judged, real int
-	blocked                                 map[string][]string // error → points
+	points, deaths, completed, judged int
+	blocked                           map[string][]string // error → points
 }
 
 // TestDieAtEveryCall ends the program before and after each call of each operation that
@@ -168,8 +109,8 @@ func TestDieAtEveryCall(t *testing.T) {
 			ran++
 			got := s.everyPoint(t)
 			if got.deaths > 0 {
-				t.Logf("%d points, %d deaths: the next request completed the work %d times and named the obstacle %d times; %d points with a killed process; sgdisk checked %d images",
-					got.points, got.deaths, got.completed, got.deaths-got.completed, got.real, got.judged)
+				t.Logf("%d points, %d deaths: the next request completed the work %d times and named the obstacle %d times; sgdisk checked %d images",
+					got.points, got.deaths, got.completed, got.deaths-got.completed, got.judged)
 			}
 			for err, points := range got.blocked {
 				t.Logf("not completed %d times (%s): %s", len(points), strings.Join(slices.Compact(points), ", "), err)
@@ -178,22 +119,17 @@ func TestDieAtEveryCall(t *testing.T) {
 			total.deaths += got.deaths
 			total.completed += got.completed
 			total.judged += got.judged
-			total.real += got.real
 		})
 	}
 	for name := range special {
 		t.Errorf("there is no operation %q", name)
 	}
-	t.Attr("measured", fmt.Sprintf("%d points of %d operations, %d deaths: the next request completed the work %d times and named the obstacle %d times; %d points with a killed process, %d images checked",
-		total.points, ran, total.deaths, total.completed, total.deaths-total.completed, total.real, total.judged))
-	if ran == len(operations()) && (total.points < 140 || total.real < 40) {
-		t.Errorf("%d points and %d killed processes, want at least 140 and 40", total.points, total.real)
+	t.Attr("measured", fmt.Sprintf("%d points of %d operations, %d deaths: the next request completed the work %d times and named the obstacle %d times; %d images checked",
+		total.points, ran, total.deaths, total.completed, total.deaths-total.completed, total.judged))
+	if ran == len(operations()) && total.points < 140 {
+		t.Errorf("%d points, want at least 140", total.points)
 	}
 }
-
-// realEvery is how many points there are for each that a real process is killed at as well. In
-// the worlds of make soak there are ten times as many points.
-const realEvery = 3
 
 // everyPoint kills the operation's request at each of its points, if it changes the node. A death
 // between two calls that only look leaves the same node as one before both, so it counts once,
@@ -266,10 +202,6 @@ func (s victim) everyPoint(t *testing.T) outcome {
 			}
 			s.retry(t, left, where, want[death], at, &o, hit)
 		})
-		if o.points%realEvery == 1 {
-			s.killProcess(t, base, known, at)
-			o.real++
-		}
 	}
 	if s.half != nil {
 		s.half(t, s, base, known, want, &o, hit)
@@ -474,42 +406,6 @@ func sgdisk(image string) string {
 		return fmt.Sprintf("sgdisk -v: %v\n%s", err, out)
 	}
 	return ""
-}
-
-// killProcess kills a real process at a point. It must leave the same bytes as kill.
-func (s victim) killProcess(t *testing.T, base string, known *machine, at point) {
-	t.Helper()
-	m := s.boot(t, clone(t, base), lifeRequest, known)
-	ctx, cancel := context.WithCancel(t.Context())
-	k := &killer{at: at, die: cancel}
-	c, err := m.start(ctx, lifeRequest, k.hook)
-	if err == nil {
-		err = s.do(c)
-	}
-	want := digest(t, m.dir)
-	cancel()
-	m.end(t)
-	if !k.dead && err == nil && s.arrives {
-		return // as in kill
-	}
-	if !k.dead {
-		t.Fatalf("%s: the process is still alive: %v", at, err)
-	}
-
-	dir := clone(t, base)
-	defer os.RemoveAll(dir)
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asProcess+"="+s.name, atDir+"="+dir, atVolume+"="+known.volume, atDisk+"="+strconv.Itoa(int(known.number)), atCall+"="+strconv.Itoa(int(at)))
-	out, err := cmd.CombinedOutput()
-	if s.arrives && strings.HasSuffix(strings.TrimSpace(string(out)), aliveAndWell) {
-		return // as above
-	}
-	if err == nil || cmd.ProcessState.ExitCode() != -1 {
-		t.Fatalf("%s: the process was not killed: %v\n%s", at, err, out)
-	}
-	if got := digest(t, dir); got != want {
-		t.Errorf("%s: a killed process leaves\n%s\nwant the same as in process:\n%s", at, got, want)
-	}
 }
 
 // halfAFormat kills a process in the middle of a format, which leaves each of the states of

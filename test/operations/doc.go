@@ -4,8 +4,7 @@
 //
 //   - TestDieAtEveryCall ends CSI Proxy before and after it, in process: from that moment no
 //     call reaches the node. The next request must complete the work, or say what is in the
-//     way. At some of these points, in make soak at more, it kills a real process, which must
-//     leave the same bytes.
+//     way.
 //   - TestChangeAtEveryCall changes the node before it: a disk is removed, another disk gets
 //     its number, a directory is removed, a server or target disappears, another program does
 //     the same work. The request must return what is promised for that change: not found for

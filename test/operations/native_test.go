@@ -1,58 +1,34 @@
 package operations_test
 
 import (
-	"maps"
-	"slices"
+	"cmp"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// native says how many calls of Windows the native side makes for a method of win32.API
-// (internal/win32/native), for each method. Calls whose number depends on the result are added
-// by [counted], and those that the function of WithPrivilege makes count as well. Format,
-// UpdateStorageCache and the three of SMB mappings are those of one backend each: a format is one
-// call however many WMI or fmifs.dll make for it, and mappings are those of NetUseAdd and its like.
-var native = sync.OnceValue(func() map[string]int64 {
-	weights := map[string]int64{
-		"WithPrivilege":     6, // ImpersonateSelf, OpenThreadToken, LookupPrivilegeValue, AdjustTokenPrivileges, CloseHandle, RevertToSelf
-		"RegistryText":      4, // RegOpenKeyEx, RegQueryValueEx for the type and for the text, RegCloseKey
-		"Reenumerate":       2, // CM_Locate_DevNode, CM_Reenumerate_DevNode
-		"FirmwareTable":     2, // GetSystemFirmwareTable for the size and for the table
-		"ServiceStatus":     5, // OpenSCManager, OpenService, the call, and CloseServiceHandle twice; so the next four
-		"ServiceConfig":     5,
-		"StartService":      5,
-		"ControlService":    5,
-		"DependentServices": 5,
-		"LogonToServer":     5, // LogonUser, ImpersonateLoggedOnUser, NetUseAdd, NetUseDel, CloseHandle
-		"UseEnum":           2, // NetUseEnum, NetApiBufferFree
-		"UseDel":            3, // UseEnum, NetUseDel
-		"UseAdd":            7, // UseEnum before and after, NetUseEnum of the session, NetUseAdd
-		"VolumeNames":       2, // FindFirstVolume, FindVolumeClose; and FindNextVolume for each volume
-		"Interfaces":        2, // CM_Get_Device_Interface_List_Size, CM_Get_Device_Interface_List
-	}
-	for _, name := range []string{
-		"AddIScsiSendTargetPortal", "Attributes", "CloseHandle", "ComputerName", "CreateFile", "DeleteMountPoint", "DeviceIoControl",
-		"FinalPath", "FlushFileBuffers", "Format", "FreeSpace", "GetDevicesForIScsiSession", "GetIScsiSessionList", "IScsiTargetDiscovery",
-		"LoginIScsiTarget", "LogoutIScsiTarget", "NtCreateFile", "OfflineReasons", "QueryDirectory", "QueryInformation", "QuerySecurity", "ReadAt",
-		"RefreshIScsiSendTargetPortal", "RemoveIScsiPersistentTarget", "RemoveIScsiSendTargetPortal", "ReportIScsiPersistentLogins",
-		"ReportIScsiSendTargetPortals", "ReportIScsiTargetPortals", "ReportIScsiTargets", "SetIScsiInitiatorCHAPSharedSecret",
-		"SetInformation", "SetMountPoint", "SetSecurity", "UpdateStorageCache", "VolumeInformation", "VolumeNameForMountPoint",
-		"VolumePathName", "VolumePathNames", "WindowsDirectory", "WriteAt",
-	} {
-		weights[name] = 1
-	}
-	return weights
-})
-
-// Each method has a number of calls, so that a new one is not counted as one by mistake.
-func TestEachMethodIsCounted(t *testing.T) {
-	if have, want := slices.Sorted(maps.Keys(native())), win32.CallNames(); !slices.Equal(have, want) {
-		t.Errorf("methods that are counted: %q\nwant those of win32.API: %q", have, want)
-	}
+// native says how many calls of Windows the native side (internal/win32/native) makes for the
+// methods of win32.API of which it is not one. Calls whose number depends on the result are added
+// by [counted], and those that the function of WithPrivilege makes count as well. Format and the
+// three of SMB mappings are those of one backend each: a format is one call however many WMI or
+// fmifs.dll make for it, and mappings are those of NetUseAdd and its like.
+var native = map[string]int64{
+	"WithPrivilege":     6, // ImpersonateSelf, OpenThreadToken, LookupPrivilegeValue, AdjustTokenPrivileges, CloseHandle, RevertToSelf
+	"RegistryText":      4, // RegOpenKeyEx, RegQueryValueEx for the type and for the text, RegCloseKey
+	"Reenumerate":       2, // CM_Locate_DevNode, CM_Reenumerate_DevNode
+	"FirmwareTable":     2, // GetSystemFirmwareTable for the size and for the table
+	"ServiceStatus":     5, // OpenSCManager, OpenService, the call, and CloseServiceHandle twice; so the next four
+	"ServiceConfig":     5,
+	"StartService":      5,
+	"ControlService":    5,
+	"DependentServices": 5,
+	"LogonToServer":     5, // LogonUser, ImpersonateLoggedOnUser, NetUseAdd, NetUseDel, CloseHandle
+	"UseEnum":           2, // NetUseEnum, NetApiBufferFree
+	"UseDel":            3, // UseEnum, NetUseDel
+	"UseAdd":            7, // UseEnum before and after, NetUseEnum of the session, NetUseAdd
+	"VolumeNames":       2, // FindFirstVolume, FindVolumeClose; and FindNextVolume for each volume
+	"Interfaces":        2, // CM_Get_Device_Interface_List_Size, CM_Get_Device_Interface_List
 }
 
 // counter counts the calls of a program.
@@ -65,7 +41,7 @@ type counter struct {
 }
 
 func (c *counter) hook(call *win32.Call) error {
-	c.calls.Add(native()[call.Name])
+	c.calls.Add(cmp.Or(native[call.Name], 1))
 	if call.Name == "ReadAt" {
 		c.reads.Add(1)
 	}
