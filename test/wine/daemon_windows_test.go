@@ -53,11 +53,9 @@ const timeout = 2 * time.Minute
 
 // process is a program under test that runs in the background.
 type process struct {
-	t       *testing.T
-	cmd     *exec.Cmd
-	started time.Time
-	ready   time.Duration // from its start to the log line that it serves
-	pipes   int           // the number in that log line
+	t     *testing.T
+	cmd   *exec.Cmd
+	pipes int // the number in the log line that it serves
 
 	mu  sync.Mutex
 	log bytes.Buffer
@@ -87,7 +85,7 @@ func launch(t *testing.T, what program, args ...string) *process {
 
 func launchCommand(t *testing.T, path string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(path, args...), started: time.Now()}
+	p := &process{t: t, cmd: exec.Command(path, args...)}
 	p.cmd.Stderr = p
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -106,7 +104,6 @@ func start(t *testing.T, what program, args ...string) *process {
 	t.Helper()
 	p := launch(t, what, args...)
 	p.pipes, _ = strconv.Atoi(p.awaitOutput(serving)[1])
-	p.ready = time.Since(p.started)
 	return p
 }
 

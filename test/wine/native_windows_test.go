@@ -1,26 +1,16 @@
 package wine
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/windows"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
-	fsapi "github.com/kubernetes-csi/csi-proxy/client/api/filesystem/v1"
-	fsclient "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
-	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
@@ -81,116 +71,6 @@ func TestShortName(t *testing.T) {
 		if exists, err := winfs.Exists(t.Context(), n, path); !exists || err != nil || asked != want {
 			t.Errorf("Exists(%q) = %t, %v; where it leads was asked: %t, want %t", path, exists, err, asked, want)
 		}
-	}
-}
-
-// The filesystem group on real files, checked with package os.
-func TestFilesystem(t *testing.T) {
-	dir := `C:\var\lib\kubelet\` + t.Name()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	s, err := filesystem.New(filesystemapi.On(native(t, dir)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := t.Context()
-	exists := func(path string) bool {
-		t.Helper()
-		out, err := s.PathExists(ctx, &filesystem.PathExistsRequest{Path: path})
-		if err != nil {
-			t.Errorf("PathExists(%q): %v", path, err)
-			return false
-		}
-		_, statErr := os.Stat(path)
-		if (statErr == nil) != out.Exists {
-			t.Errorf("PathExists(%q) = %t, but os.Stat returns %v", path, out.Exists, statErr)
-		}
-		return out.Exists
-	}
-	deep := dir + `\a\b\c`
-	for range 2 { // the second call changes nothing
-		if _, err := s.Mkdir(ctx, &filesystem.MkdirRequest{Path: deep}); err != nil {
-			t.Fatalf("Mkdir(%q): %v", deep, err)
-		}
-	}
-	if !exists(deep) || !exists(strings.ToUpper(deep)) || exists(dir+`\z`) || exists(dir+`\z\z`) {
-		t.Error("want the new directory, in upper case too, and no others")
-	}
-	for i := range 300 { // more than one buffer of names
-		if err := os.WriteFile(filepath.Join(deep, fmt.Sprintf("a file with a long name, number %d", i)), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if link, err := s.IsSymlink(ctx, &filesystem.IsSymlinkRequest{Path: deep}); err != nil || link.IsSymlink {
-		t.Errorf("IsSymlink of a directory = %+v, %v", link, err)
-	}
-	if _, err := s.Rmdir(ctx, &filesystem.RmdirRequest{Path: dir + `\a`}); !errors.Is(err, hosterr.ErrFailedPrecondition) || !exists(deep) {
-		t.Errorf("Rmdir of a full directory: %v, want a failed precondition", err)
-	}
-	if err := os.WriteFile(dir+`\a\read only`, nil, 0o400); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.RmdirContents(ctx, &filesystem.RmdirContentsRequest{Path: dir + `\a`}); err != nil {
-		t.Errorf("RmdirContents: %v", err)
-	}
-	if left, err := os.ReadDir(dir + `\a`); err != nil || len(left) > 0 {
-		t.Errorf("RmdirContents left %v, %v", left, err)
-	}
-	if _, err := s.Mkdir(ctx, &filesystem.MkdirRequest{Path: deep}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Rmdir(ctx, &filesystem.RmdirRequest{Path: dir + `\a`, Force: true}); err != nil || exists(dir+`\a`) {
-		t.Errorf("Rmdir with force: %v", err)
-	}
-	if _, err := s.Rmdir(ctx, &filesystem.RmdirRequest{Path: dir + `\a`}); !errors.Is(err, hosterr.ErrNotFound) {
-		t.Errorf("Rmdir of a missing directory: %v, want not found", err)
-	}
-	if _, err := s.Rmdir(ctx, &filesystem.RmdirRequest{Path: dir + `\a`, Force: true}); err != nil {
-		t.Errorf("Rmdir with force of a missing directory: %v, want success", err)
-	}
-	for _, outside := range []string{`C:\var\lib\kubelet\elsewhere`, `C:\windows\system32`, dir + `2`} {
-		if _, err := s.Mkdir(ctx, &filesystem.MkdirRequest{Path: outside}); !errors.Is(err, hosterr.ErrPermissionDenied) {
-			t.Errorf("Mkdir(%q) outside the working directory: %v, want a permission error", outside, err)
-		}
-	}
-}
-
-// The group through a pipe of the real daemon.
-func TestFilesystemThroughPipe(t *testing.T) {
-	start(t, csiProxy, `-working-dir=C:\wine`)
-	c, err := fsclient.NewClient()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	const dir = `C:\wine\a\b`
-	if err := os.MkdirAll(`C:\wine`, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	exists := func(want bool) {
-		t.Helper()
-		out, err := c.PathExists(t.Context(), &fsapi.PathExistsRequest{Path: dir})
-		if err != nil || out.Exists != want {
-			t.Errorf("PathExists = %v, %v, want %t", out, err, want)
-		}
-		if _, err := os.Stat(dir); (err == nil) != want {
-			t.Errorf("os.Stat: %v, want it to exist: %t", err, want)
-		}
-	}
-	exists(false)
-	if _, err := c.Mkdir(t.Context(), &fsapi.MkdirRequest{Path: dir}); err != nil {
-		t.Errorf("Mkdir: %v", err)
-	}
-	exists(true)
-	if _, err := c.Rmdir(t.Context(), &fsapi.RmdirRequest{Path: dir}); err != nil {
-		t.Errorf("Rmdir: %v", err)
-	}
-	exists(false)
-	_, err = c.Mkdir(t.Context(), &fsapi.MkdirRequest{Path: `C:\elsewhere`})
-	if text := `path: C:\elsewhere is not within the working directories: [C:\wine C:\var\lib\kubelet]`; status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), text) {
-		t.Errorf("Mkdir outside: %v, want PermissionDenied, %s", err, text)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"regexp"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -27,55 +26,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
-
-// Once the daemon logs that it serves, every pipe serves the first call of its
-// first client.
-func TestPipesServeAtOnce(t *testing.T) {
-	var took []time.Duration
-	pipes := 0
-	for range 5 {
-		p := start(t, csiProxySim)
-		if n := answering(t, append(apiPipes(), control, admin.Pipe)); n != p.pipes || n < 17 {
-			t.Errorf("%d pipes respond, but the daemon logs %d", n, p.pipes)
-		}
-		took, pipes = append(took, p.ready), p.pipes
-		p.kill()
-	}
-	slices.Sort(took)
-	measured(t, "from the process's start until its %d pipes accept connections: %v the fastest, %v the median, %v the slowest of %d",
-		pipes, took[0], took[len(took)/2], took[len(took)-1], len(took))
-	if took[len(took)/2] > 30*time.Second {
-		t.Errorf("start-up takes %v", took)
-	}
-}
-
-func TestConcurrentClients(t *testing.T) {
-	start(t, csiProxySim)
-	const clients, calls = 40, 25
-	begin := time.Now()
-	var wg sync.WaitGroup
-	var connected [clients]time.Duration
-	for i := range clients {
-		wg.Go(func() {
-			c, err := disk.NewClient()
-			connected[i] = time.Since(begin)
-			if err != nil {
-				t.Errorf("NewClient: %v", err)
-				return
-			}
-			defer c.Close()
-			for range calls {
-				out, err := c.ListDiskIDs(t.Context(), &diskapi.ListDiskIDsRequest{})
-				if err != nil || len(out.DiskIDs) != 3 {
-					t.Errorf("ListDiskIDs = %v, %v, want three disks", out, err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	measured(t, "%d clients at once, the last one connected after %v, %d calls each: %v", clients, slices.Max(connected[:]), calls, time.Since(begin))
-}
 
 // A client without a server, with one that starts, stops and starts again.
 func TestClientReconnects(t *testing.T) {

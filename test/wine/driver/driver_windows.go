@@ -101,16 +101,19 @@ func (c *control) do(code uint32, in, out []byte) ([]byte, error) {
 
 func (c *control) close() error { return windows.CloseHandle(c.h) }
 
+// add creates a device.
 func (c *control) add(number uint32, names []string) error {
 	_, err := c.do(codeAdd, encodeDevice(number, names), nil)
 	return err
 }
 
+// remove removes the names of a device.
 func (c *control) remove(number uint32) error {
 	_, err := c.do(codeRemove, binary.LittleEndian.AppendUint32(nil, number), nil)
 	return err
 }
 
+// dosDevice returns the device of a drive letter, "E:".
 func (c *control) dosDevice(letter string) (string, error) {
 	var buf [windows.MAX_PATH]uint16
 	_, err := windows.QueryDosDevice(windows.StringToUTF16Ptr(letter), &buf[0], uint32(len(buf)))
@@ -200,7 +203,7 @@ func Serve(model, api win32.API) (s *Server, stop func() error, err error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, serving.close())
 	}
-	s = newServer(model, api, other)
+	s = &Server{model: model, api: api, driver: other, devices: map[string]device{}, handles: map[uint64]*opened{}}
 	if _, err := serving.do(codeStart, nil, nil); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("start serving: %w", err), serving.close(), other.close())
 	}

@@ -31,6 +31,13 @@ import (
 	volumeapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/volume/hostapi"
 )
 
+const gib = 1 << 30
+
+// systemOnly is a node with the disk of Windows alone. What is attached is there at once.
+func systemOnly() nodespec.Config {
+	return nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}}, Windows: nodespec.Windows{Attach: nodespec.AttachSeen, NewVolumes: nodespec.NewVolumesAtOnce}}
+}
+
 // load loads the driver. It skips the test where loading would be wrong or is
 // impossible.
 func load(t *testing.T) {
@@ -93,25 +100,8 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 // newHost gives this Windows the disks of a new model.
 func newHost(t *testing.T, config nodespec.Config) *host {
 	t.Helper()
-	return newHostOn(t, config, emulated.Machine{})
-}
-
-// lockable is Windows as the services need it, where Wine's ntdll refuses FSCTL_LOCK_VOLUME
-// with error 66 and does not ask the driver. It succeeds here, and so does
-// FSCTL_DISMOUNT_VOLUME after it.
-type lockable struct{ win32.API }
-
-func (l lockable) DeviceIoControl(h win32.Handle, code uint32, in, out []byte) (int, error) {
-	if code == win32.FSCTL_LOCK_VOLUME || code == win32.FSCTL_DISMOUNT_VOLUME {
-		return 0, nil
-	}
-	return l.API.DeviceIoControl(h, code, in, out)
-}
-
-func newHostOn(t *testing.T, config nodespec.Config, m emulated.Machine) *host {
-	t.Helper()
 	load(t)
-	config.StateDir = cmp.Or(config.StateDir, t.TempDir())
+	config.StateDir = t.TempDir()
 	config.Log = quiet
 	// Wine has the devices that the model has when it answers a request, so only a disk that
 	// waits for a scan can be late.
@@ -119,7 +109,7 @@ func newHostOn(t *testing.T, config nodespec.Config, m emulated.Machine) *host {
 	config.NewVolumes = cmp.Or(config.NewVolumes, nodespec.NewVolumesAtOnce)
 	h := &host{}
 	var err error
-	if h.model, err = emulated.Open(config, m); err != nil {
+	if h.model, err = emulated.Open(config, emulated.Machine{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -163,6 +153,18 @@ func newHostOn(t *testing.T, config nodespec.Config, m emulated.Machine) *host {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// lockable is Windows as the services need it, where Wine's ntdll refuses FSCTL_LOCK_VOLUME
+// with error 66 and does not ask the driver. It succeeds here, and so does
+// FSCTL_DISMOUNT_VOLUME after it.
+type lockable struct{ win32.API }
+
+func (l lockable) DeviceIoControl(h win32.Handle, code uint32, in, out []byte) (int, error) {
+	if code == win32.FSCTL_LOCK_VOLUME || code == win32.FSCTL_DISMOUNT_VOLUME {
+		return 0, nil
+	}
+	return l.API.DeviceIoControl(h, code, in, out)
 }
 
 // changed makes Windows notice a change of the model.

@@ -12,23 +12,12 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// port is a server's connection to the driver and the registry.
-type port interface {
-	// add creates a device; remove removes its names.
-	add(number uint32, names []string) error
-	remove(number uint32) error
-	// interfaces makes SetupDi report these disk interfaces.
-	interfaces(paths []string) error
-	// dosDevice returns the device of a drive letter, "E:".
-	dosDevice(letter string) (string, error)
-}
-
 // Server serves the driver's requests from a model of a node: requests about
 // disks and volumes, those of the mount manager, and those of the DLLs (dlls.go).
 type Server struct {
-	model win32.API // the state
-	api   win32.API // the calls: the model with a test's hooks around it
-	port  port
+	model  win32.API // the state
+	api    win32.API // the calls: the model with a test's hooks around it
+	driver *control
 
 	mu           sync.Mutex
 	devices      map[string]device // by all of their names
@@ -60,10 +49,6 @@ type opened struct {
 	failed error        // the error of opening query
 }
 
-func newServer(model, api win32.API, p port) *Server {
-	return &Server{model: model, api: api, port: p, devices: map[string]device{}, handles: map[uint64]*opened{}}
-}
-
 // Sync updates the driver's devices to those of the model.
 func (s *Server) Sync() error {
 	s.mu.Lock()
@@ -75,7 +60,7 @@ func (s *Server) Sync() error {
 	for all, d := range s.devices {
 		if _, ok := wanted[all]; !ok {
 			delete(s.devices, all)
-			if err := s.port.remove(d.number); err != nil {
+			if err := s.driver.remove(d.number); err != nil {
 				return fmt.Errorf("remove %s: %w", d.path, err)
 			}
 		}
@@ -86,7 +71,7 @@ func (s *Server) Sync() error {
 		}
 		s.number++
 		d.number = s.number
-		if err := s.port.add(d.number, strings.Split(all, separator)); err != nil {
+		if err := s.driver.add(d.number, strings.Split(all, separator)); err != nil {
 			return fmt.Errorf("add %s: %w", d.path, err)
 		}
 		s.devices[all] = d
@@ -95,7 +80,7 @@ func (s *Server) Sync() error {
 		return nil
 	}
 	s.paths = paths
-	return s.port.interfaces(paths)
+	return s.driver.interfaces(paths)
 }
 
 // separator separates the names in a key.
@@ -380,7 +365,7 @@ func (s *Server) volumeInformation(o *opened, class, room uint32) ([]byte, error
 	return b, nil
 }
 
-// closeAll closes the handles that a client has left open.
+// closeAll closes the handles that a program has left open.
 func (s *Server) closeAll() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,6 @@ import (
 	volumepb "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
 	diskclient "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	volumeclient "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/wine/driver"
@@ -49,18 +48,6 @@ func driven(t *testing.T, config nodespec.Config) *emulated.Node {
 		}
 	})
 	return model
-}
-
-// The operations over Windows' own calls, with disks.
-func TestOperationsWithDriver(t *testing.T) {
-	driven(t, nodespec.Config{})
-	// csi-proxy.exe formats in a child that runs csi-proxy.exe again; here that
-	// is the child.
-	n, err := node.OpenNative(node.NativeOptions{FormatHelper: os.Getenv("CSI_PROXY_BINARY"), Format: "native"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	runOperations(t, newWorld(t, n.API), onDriver)
 }
 
 // csi-proxy.exe takes a disk from blank to a grown volume through its pipes.

@@ -29,7 +29,7 @@ func (s *Server) points(in []byte, room uint32) ([]byte, error) {
 		p := win32.MountPoint{Link: `\??\` + name[4:], ID: name, Device: `\Device\` + name[4:]}
 		if len(names) > 0 {
 			// Wine first looks up the device of a letter.
-			if d, err := s.port.dosDevice(strings.TrimSuffix(names[0], `\`)); err == nil {
+			if d, err := s.driver.dosDevice(strings.TrimSuffix(names[0], `\`)); err == nil {
 				p.Device = d
 			}
 		}
