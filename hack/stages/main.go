@@ -46,7 +46,7 @@ func lists() map[string][]stage {
 	example := stage{"example", "the adapter for mount-utils; csi-sanity and the life of volumes on the example driver, for each kind of volume", 3 * time.Minute, exampleModule}
 	volumes := stage{"volumes", "10,000 volumes of the example driver, with failing Win32 calls and restarts, and as many with kills of the daemon", time.Hour, lifecycles(10_000)}
 	deploy := stage{"deploy", "the chart and manifests by Helm and strict decoding, the admission policies by the API server's code, alerts and dashboard by Prometheus'", 5 * time.Minute, deployFiles}
-	server := stage{"apiserver", "builds kube-apiserver and etcd once, installs the chart and the manifests, asks the policies about each case, and rolls releases out to 200 nodes", 15 * time.Minute, realServer}
+	server := stage{"apiserver", "builds kube-apiserver and etcd once, installs the chart and the manifests, whose policies refuse and admit pods and volumes, and rolls releases out to 200 nodes", 15 * time.Minute, realServer}
 	cluster := stage{"cluster", "builds Kubernetes and the sidecars of CSI once; one node, then ten: claims, growth, moves; and what goes wrong in the field", 40 * time.Minute, realCluster}
 	release := stage{"release", "a release of small programs, made twice: equal files, and an image that a registry's library reads", 90 * time.Second, releaseModule}
 	race := stage{"race", "the concurrent packages under the race detector", 6 * time.Minute, raceTests}

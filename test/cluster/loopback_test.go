@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
 )
 
 // loopback checks that no program of the cluster listens on another address than loopback.
@@ -124,19 +122,6 @@ func sockets(pid int) ([]string, error) {
 	return inodes, nil
 }
 
-func TestAddress(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{"0100007F:1F90", "127.0.0.1:8080"},
-		{"00000000:0050", "0.0.0.0:80"},
-		{"00000000000000000000000001000000:0016", "[::1]:22"},
-		{"0000000000000000FFFF00000100007F:0016", "[::ffff:127.0.0.1]:22"},
-	} {
-		if got, err := address(c.text); err != nil || got.String() != c.want {
-			t.Errorf("address(%q) = %v, %v, want %s", c.text, got, err, c.want)
-		}
-	}
-}
-
 // Ports that are reserved at the same time differ, and nothing listens on them. The program that
 // is to have one can listen on it.
 func TestReservePort(t *testing.T) {
@@ -162,18 +147,5 @@ func TestReservePort(t *testing.T) {
 		if err := listens(port)(); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// A program that has ended is found, in what a start waits for and in what status shows.
-func TestEnded(t *testing.T) {
-	p, err := programs.Start(t.TempDir(), "program", nil, "/bin/sh", "-c", "echo the reason; exit 1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-p.Done()
-	c := &Cluster{Servers: &Servers{processes: []*programs.Process{p}}}
-	if err := c.alive(); err == nil || !strings.Contains(err.Error(), "program has ended") || !strings.Contains(err.Error(), "the reason") {
-		t.Errorf("alive() = %v, want an error with the name and the output", err)
 	}
 }

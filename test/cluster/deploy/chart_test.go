@@ -163,37 +163,6 @@ func TestNotesSayWhatIsOpen(t *testing.T) {
 	}
 }
 
-// The notes say where metrics are, and why there is no ServiceMonitor.
-func TestNotesSayWhatScrapesMetrics(t *testing.T) {
-	const kind, missing, loopback = "monitoring.coreos.com/v1/ServiceMonitor", "has no kind ServiceMonitor", "so there is no ServiceMonitor"
-	for name, test := range map[string]struct {
-		metrics values
-		kinds   []string
-		want    []string
-	}{
-		"no metrics":       {nil, nil, nil},
-		"on loopback":      {values{"enabled": true}, nil, []string{"served on 127.0.0.1:9808 of", loopback}},
-		"on all addresses": {values{"enabled": true, "address": "0.0.0.0"}, []string{kind}, []string{"served on 0.0.0.0:9808 of"}},
-		"without the kind": {values{"enabled": true, "address": "0.0.0.0"}, nil, []string{"served on 0.0.0.0:9808 of", missing}},
-		"not wanted":       {values{"enabled": true, "address": "0.0.0.0", "serviceMonitor": values{"enabled": false}}, nil, []string{"served on 0.0.0.0:9808 of"}},
-	} {
-		given := withImage()
-		if test.metrics != nil {
-			given["metrics"] = test.metrics
-		}
-		notes := mustRender(t, given, test.kinds...)["NOTES.txt"]
-		var got []string
-		for _, text := range []string{"served on 127.0.0.1:9808 of", "served on 0.0.0.0:9808 of", missing, loopback} {
-			if strings.Contains(notes, text) {
-				got = append(got, text)
-			}
-		}
-		if !slices.Equal(got, test.want) {
-			t.Errorf("%s: the notes say %q, want %q:\n%s", name, got, test.want, notes)
-		}
-	}
-}
-
 // documents splits YAML into its documents, without empty ones.
 func documents(t *testing.T, text string) [][]byte {
 	t.Helper()
