@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -15,13 +14,12 @@ const maxCalls = 80
 
 func (w world) fits(d driver) bool { return d.volume == nil && w.shares || d.volume != nil && w.blocks }
 
-// Every driver takes the road in every way and world: alone, beside another one, with each
-// response lost once, and in the wrong order.
+// Every driver takes the road in every way and world: with each response lost once, and in the
+// wrong order.
 func TestRoads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("about 800 roads take too long with -short; make test runs them")
 	}
-	var alone sync.Map // results of roads, by driver, way and world
 	var known findings
 	t.Run("roads", func(t *testing.T) {
 		for _, d := range drivers() {
@@ -33,7 +31,6 @@ func TestRoads(t *testing.T) {
 					t.Run(d.name+", "+w.name+", "+world.name, func(t *testing.T) {
 						t.Parallel()
 						own, with := walk(t, d, w, world), walk(t, withPackage(d), w, world)
-						alone.Store(road{d.name, w.name, world.name}, own.result())
 						hold(t, roadResults, d, w, world.name, own.result())
 						hold(t, packageResults, d, w, world.name, with.result())
 						known.add(d, own.result(), with.result())
@@ -43,26 +40,6 @@ func TestRoads(t *testing.T) {
 					})
 				}
 			}
-		}
-	})
-	t.Run("two drivers", func(t *testing.T) {
-		for _, p := range pairs() {
-			t.Run(p.blocks.driver.name+", "+p.shares.driver.name+", "+p.blocks.way.name, func(t *testing.T) {
-				t.Parallel()
-				for j, disks := range p.disks {
-					mappings := p.mappings[j]
-					onDisk, onShare := together(t, p.blocks, p.shares, disks, mappings)
-					for _, r := range []struct {
-						of    party
-						world world
-						have  string
-					}{{p.blocks, disks, onDisk}, {p.shares, mappings, onShare}} {
-						if want, _ := alone.Load(road{r.of.driver.name, r.of.way.name, r.world.name}); r.have != want {
-							t.Errorf("%s, %s: %s: %s\nwant, as alone, %s", disks.name, mappings.name, r.of.driver.name, r.have, want)
-						}
-					}
-				}
-			})
 		}
 	})
 	t.Run("lost responses", func(t *testing.T) {
@@ -117,55 +94,11 @@ func TestRoads(t *testing.T) {
 	})
 }
 
-// road names a road alone.
-type road struct{ driver, way, world string }
-
 // worldsOfLosses are a world without a restart, and the worst with one.
 func worldsOfLosses() []world {
 	return slices.DeleteFunc(roadWorlds(), func(w world) bool {
 		return !slices.Contains([]string{"as attached", "restart, other disk numbers", "restart, other numbers and offline", "restart, mappings disconnected", "restart, mappings work unseen"}, w.name)
 	})
-}
-
-// A pair is two drivers of one node, and the worlds that they meet together.
-type pair struct {
-	blocks, shares  party
-	disks, mappings []world
-}
-
-// pairs are all pairs of a driver of disks and one of shares that use versions of the same
-// age. Three pairs, one after the other, meet every combination of the worlds.
-func pairs() []pair {
-	var blocks, shares []party
-	for _, d := range drivers() {
-		for _, w := range d.ways {
-			if d.volume != nil {
-				blocks = append(blocks, party{d, w})
-			} else {
-				shares = append(shares, party{d, w})
-			}
-		}
-	}
-	var disks, mappings []world
-	for _, w := range roadWorlds() {
-		switch {
-		case w.event != nil && w.blocks:
-			disks = append(disks, w)
-		case w.event != nil && w.shares:
-			mappings = append(mappings, w)
-		}
-	}
-	var all []pair
-	for _, b := range blocks {
-		for _, s := range shares {
-			if b.way.apis != nil && b.way.name != s.way.name {
-				continue
-			}
-			shift := len(all) % len(mappings)
-			all = append(all, pair{b, s, disks, slices.Concat(mappings[shift:], mappings[:shift])})
-		}
-	}
-	return all
 }
 
 // lose loses each response once, and returns what the road notes that it does not note

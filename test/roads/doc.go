@@ -10,11 +10,10 @@
 // unpublish, unstage. It does so through the pipes of every version that the driver
 // falls back to and in process, with each step repeated, with each response lost
 // once, in the wrong order, and over restarts of Windows; lost responses are combined
-// with restarts. A driver of disks and one of shares also meet a restart together.
+// with restarts.
 //
 // package_test.go replaces each driver's decisions by pkg/mounter, and takes it over the same roads: it
 // gets at least as far in every world, and the drivers' known bugs, which are counted, are gone.
 //
-// results_test.go has what each road notes, and why the driver does so. options_test.go takes
-// each driver through worlds in which Windows behaves in other ways.
+// results_test.go has what each road notes, and why the driver does so.
 package roads

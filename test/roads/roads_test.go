@@ -385,54 +385,6 @@ func walk(t *testing.T, d driver, w way, world world) *journey {
 	return j
 }
 
-// A party is a driver, and how it reaches CSI Proxy.
-type party struct {
-	driver driver
-	way    way
-}
-
-// together takes a volume on a disk and one on a share over the same restart of Windows:
-// the disks' of one world, the mappings' of another. Where both drivers reach the proxy in
-// the same way, they share its process. It returns what each road notes.
-func together(t *testing.T, blocks, shares party, disks, mappings world) (onDisk, onShare string) {
-	t.Helper()
-	w := blocks.way
-	same := w.name == shares.way.name
-	if same {
-		w.apis = slices.Compact(slices.Sorted(slices.Values(slices.Concat(w.apis, shares.way.apis))))
-	}
-	first := &journey{v: arrive(t, blocks.driver, w, mappings), d: blocks.driver}
-	second := &journey{v: &visit{ctx: first.v.ctx, node: first.v.node, proxy: first.v.proxy, staging: otherVolume.Replace(staging), target: otherVolume.Replace(target)}, d: shares.driver}
-	if !same {
-		second.v.proxy = connect(t, first.v.node, shares.way, false)
-	}
-	life := func(j *journey, event func(*visit) error) {
-		err := j.life(event, j.twice)
-		if err == nil {
-			err = j.after()
-		}
-		if err != nil && !errors.Is(err, errStuck) {
-			t.Fatalf("%s beside %s, %s, %s: %v", blocks.driver.name, shares.driver.name, disks.name, mappings.name, err)
-		}
-	}
-	// Both volumes are in use when Windows restarts.
-	restarted := false
-	life(first, func(v *visit) error {
-		life(second, func(*visit) error {
-			restarted = true
-			if err := disks.event(v); err != nil || same || second.v.restart == nil {
-				return err
-			}
-			return second.v.restart()
-		})
-		return nil
-	})
-	if !restarted {
-		t.Errorf("%s beside %s: Windows was not restarted", blocks.driver.name, shares.driver.name)
-	}
-	return first.result(), second.result()
-}
-
 // walkWithLoss loses, in each step, the response to call number skip. hit says whether
 // any step had so many calls.
 func walkWithLoss(t *testing.T, d driver, w way, world world, skip int) (notes []string, hit bool) {

@@ -143,9 +143,6 @@ const (
 	gib = 1 << 30
 )
 
-// otherVolume makes the paths of another volume from those of the first one.
-var otherVolume = strings.NewReplacer("5f2c", "7d3e", "6a1b", "8c4f", "pvc-1", "pvc-2")
-
 // full returns the path as Windows' own calls need it.
 func full(path string) string {
 	if strings.HasPrefix(path, `\`) {
@@ -370,12 +367,7 @@ var variable = regexp.MustCompile(`(?i)\{?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0
 
 // short makes an error fit into a table.
 func short(err error) string {
-	var names []string
-	for _, paths := range []*strings.Replacer{strings.NewReplacer(), otherVolume} {
-		staging, target := paths.Replace(staging), paths.Replace(target)
-		names = append(names, normal(staging), "…globalmount", staging, "…globalmount", target, "…mount")
-	}
-	text := strings.NewReplacer(append(names, `\\?\Volume`, "Volume")...).Replace(err.Error())
+	text := strings.NewReplacer(normal(staging), "…globalmount", staging, "…globalmount", target, "…mount", `\\?\Volume`, "Volume").Replace(err.Error())
 	text = variable.ReplaceAllString(text, "{…}")
 	text = strings.Join(strings.Fields(text), " ")
 	return strings.ReplaceAll(text, "|", `\|`)
