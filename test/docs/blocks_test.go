@@ -338,24 +338,6 @@ func matches(want, got string) bool {
 	return got == "" || parts[len(parts)-1] == ""
 }
 
-func TestMatches(t *testing.T) {
-	for _, c := range []struct {
-		want, got string
-		is        bool
-	}{
-		{"a\nb\n", "a\nb\n", true},
-		{"a\n", "a\nb\n", false},
-		{"a\n…\nc\n", "a\nb\nc\n", true},
-		{"a\n…\n", "a\nb\nc\n", true},
-		{"b\n…\n", "a\nb\n", false},
-		{"a\n…\nd\n", "a\nb\nc\n", false},
-	} {
-		if got := matches(c.want, c.got); got != c.is {
-			t.Errorf("matches(%q, %q) = %t, want %t", c.want, c.got, got, c.is)
-		}
-	}
-}
-
 func TestCheckFindsWrongBlocks(t *testing.T) {
 	for text, good := range map[string]bool{
 		"```sh\nls\n```\n":                      true,
@@ -380,39 +362,6 @@ func TestShellReportsFailedCommand(t *testing.T) {
 	started, log, err := runText(t, t.Context(), t.TempDir(), "```sh\nsleep 1000 &\n```\n```sh\nfalse\n```\n```sh\ntrue\n```\n")
 	if err == nil || started != "1\n4\n" {
 		t.Errorf("a failing block: %v, blocks %q, want an error at line 4\n%s", err, started, log)
-	}
-}
-
-// The output of a step is in its file, whichever directory the page changes to.
-func TestOutputIsReadAfterChangeOfDirectory(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "below"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, log, err := runText(t, t.Context(), dir, "# A\n```sh\ncd below\n```\n```console\n$ echo one\none\n```\n"); err != nil {
-		t.Fatalf("%v\n%s", err, log)
-	}
-	if got, err := os.ReadFile(filepath.Join(dir, "step0")); err != nil || string(got) != "one\n" {
-		t.Errorf("output of the step: %q, %v, want one", got, err)
-	}
-}
-
-// A page that exceeds the time limit fails, and its processes are stopped.
-func TestShellReportsTimeout(t *testing.T) {
-	dir := t.TempDir()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		for ctx.Err() == nil {
-			if _, err := os.Stat(filepath.Join(dir, "hangs")); err == nil {
-				cancel()
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}()
-	started, log, err := runText(t, ctx, dir, "```sh\nsleep 1000 &\ntouch hangs\nsleep 1000\n```\n")
-	if err == nil || started != "1\n" {
-		t.Errorf("a block that hangs: %v, blocks %q, want an error at line 1\n%s", err, started, log)
 	}
 }
 

@@ -164,16 +164,3 @@ func TestLinksResolve(t *testing.T) {
 		t.Errorf("found only %d links: the search is broken", links)
 	}
 }
-
-func TestParse(t *testing.T) {
-	p := parse("a.md", "# A b (c)\nx [l](y.md)\n```sh needs:a cluster\na\n```\n  ```go\nb\n  ```\nend\n")
-	if len(p.blocks) != 2 || p.blocks[0].line != 3 || p.blocks[0].body != "a\n" || p.blocks[1].body != "b\n" || !slices.Equal(p.blocks[0].info, []string{"sh", "needs:a", "cluster"}) {
-		t.Errorf("blocks %+v", p.blocks)
-	}
-	if strings.Contains(p.text, "needs") || !strings.Contains(p.text, "end") {
-		t.Errorf("text %q", p.text)
-	}
-	if a := anchors(p); !a["a-b-c"] {
-		t.Errorf("anchors %v, want a-b-c", a)
-	}
-}

@@ -7,27 +7,6 @@ import (
 	"testing"
 )
 
-func TestParseErrors(t *testing.T) {
-	for _, c := range []struct{ name, text, want string }{
-		{"line before the first section", "Rescan\n", "before the first section"},
-		{"section without a title", "=== disk/v1\n", "unique title"},
-		{"two sections with one title", "=== disk/v1: a\nRescan\n  {}\n=== disk/v2: a\n", "unique title"},
-		{"call without a result", "=== disk/v1: a\nRescan\nRescan\n  {}\n", "has no result"},
-		{"call without a result at the end", "=== disk/v1: a\nRescan\n", "has no result"},
-		{"empty section", "=== disk/v1: a\n", "has no result"},
-		{"two results", "=== disk/v1: a\nRescan\n  {}\n  {}\n", "without a call"},
-		{"result of a command", "=== disk/v1: a\n$ node show\n  {}\n", "without a call"},
-		{"request that is not JSON", "=== disk/v1: a\nRescan {x}\n  {}\n", "request"},
-		{"response that is not JSON", "=== disk/v1: a\nRescan\n  OK\n", "response"},
-		{"two values", "=== disk/v1: a\nRescan {} {}\n  {}\n", "more than one"},
-		{"error without a text", "=== disk/v1: a\nRescan\n  ! NotFound\n", "CODE TEXT"},
-	} {
-		if _, err := parse("calls.txt", c.text); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q in it", c.name, err, c.want)
-		}
-	}
-}
-
 // Both generations of generated structs have these tags. The older one also has
 // fields without a JSON name.
 type message struct {
