@@ -257,10 +257,7 @@ func (h *harness) node(kills int) {
 		}
 		d.kill()
 	}
-	var all []*driver
-	for i, w := range workers() {
-		all = append(all, &driver{worker: w, rand: rand.New(rand.NewPCG(h.seed, uint64(100+i+h.kills*1000)))})
-	}
+	all := workers()
 	for range kills {
 		h.life(all, h.rand)
 		if h.Failed() {
@@ -278,7 +275,7 @@ func (h *harness) node(kills int) {
 
 // life starts the daemon, compares the node with what the callers know, and kills
 // the daemon during their calls.
-func (h *harness) life(all []*driver, r *rand.Rand) {
+func (h *harness) life(all []*worker, r *rand.Rand) {
 	d := h.start()
 	h.await(d)
 	c := h.connect()
@@ -320,7 +317,7 @@ func (h *harness) life(all []*driver, r *rand.Rand) {
 	h.kills++
 	inFlight := 0
 	for _, w := range all {
-		if w.pending != nil {
+		if w.pending {
 			inFlight++
 		}
 	}
@@ -341,34 +338,24 @@ func (h *harness) slowDown(c *clients) {
 	}
 }
 
-// driver is a worker and the request that it has made and got no response to.
-type driver struct {
-	worker
-	rand    *rand.Rand
-	pending *request
-}
-
 // work makes requests, one after the other, until the daemon is killed.
-func (h *harness) work(ctx context.Context, c *clients, w *driver, killed *atomic.Bool) {
+func (h *harness) work(ctx context.Context, c *clients, w *worker, killed *atomic.Bool) {
 	for !killed.Load() {
-		if w.pending == nil {
-			w.pending = w.next(w.rand)
-		}
-		err := w.pending.do(ctx, c)
+		step := w.steps[w.at]
+		w.pending = true
+		err := step.do(ctx, c)
 		if err == nil {
-			w.pending.apply()
-			f := h.fate(w.pending.name)
+			w.done()
+			f := h.fate(step.name)
 			h.mu.Lock()
 			f.answered++
 			h.mu.Unlock()
 			h.answered.Add(1)
-			w.pending = nil
 			continue
 		}
-		if killed.Load() {
-			return
+		if !killed.Load() {
+			h.Errorf("%s: %v", step.name, err)
 		}
-		h.Errorf("%s: %v", w.pending.name, err)
 		return
 	}
 }
@@ -392,7 +379,7 @@ func read(ctx context.Context, c *clients, r *rand.Rand, killed *atomic.Bool) {
 
 // check compares the node with what the callers know, and finds out what became of
 // the requests that got no response.
-func (h *harness) check(c *clients, all []*driver) {
+func (h *harness) check(c *clients, all []*worker) {
 	h.Helper()
 	v := &view{ctx: h.Context(), clients: c}
 	var err error
@@ -401,7 +388,10 @@ func (h *harness) check(c *clients, all []*driver) {
 	}
 	for _, w := range all {
 		h.settle(v, w)
-		for _, image := range w.images(v, w.pending) {
+		if w.image == nil {
+			continue
+		}
+		if image := w.image(v); image != "" {
 			if problem := sgdisk(image); problem != "" {
 				h.Errorf("%s: %s", image, problem)
 			}
@@ -410,37 +400,34 @@ func (h *harness) check(c *clients, all []*driver) {
 	}
 }
 
-func (h *harness) settle(v *view, w *driver) {
+func (h *harness) settle(v *view, w *worker) {
 	h.Helper()
-	if w.pending == nil {
-		if err := w.check(v); err != nil {
-			h.Errorf("after kill %d, with no request in flight: %v", h.kills, err)
+	found, err := w.look(v)
+	if err != nil {
+		h.Errorf("after kill %d: look at the node: %v", h.kills, err)
+		return
+	}
+	step := w.steps[w.at]
+	if !w.pending {
+		if found != w.have {
+			h.Errorf("after kill %d, with no request in flight before %s: there is %q, want %q", h.kills, step.name, found, w.have)
 		}
 		return
 	}
-	f := h.fate(w.pending.name)
-	restore := w.save()
-	before := w.check(v)
-	w.pending.apply()
-	after := w.check(v)
-	done := w.pending.once && after == nil
-	if !done {
-		restore()
-	}
+	f := h.fate(step.name)
 	switch {
-	case before == nil && after == nil:
+	case found == w.have && found == step.after:
 		f.either++
-	case after == nil:
-		f.done++
-	case before == nil:
+	case found == step.after:
+		if f.done++; step.once {
+			w.done()
+		}
+	case found == w.have:
 		f.notDone++
-	case w.partlyDone(v, w.pending):
+	case w.partlyDone(found):
 		f.partly++
 	default:
-		h.Errorf("after kill %d: the interrupted %s is neither done nor not done:\nnot not done: %v\nnot done: %v", h.kills, w.pending.name, before, after)
-	}
-	if done {
-		w.pending = nil
+		h.Errorf("after kill %d: the interrupted %s is neither done nor not done: there is %q, before %q, after %q", h.kills, step.name, found, w.have, step.after)
 	}
 }
 
