@@ -16,7 +16,7 @@ const (
 )
 
 // labTests tests packages of the lab. With Wine, the driver is built for lab/gcepd, which runs it.
-// args are flags of go test, and then the packages.
+// args are flags of go test, without -parallel, which ginkgo refuses, and then the packages.
 func labTests(args ...string) func(context.Context, *report) error {
 	return func(ctx context.Context, r *report) error {
 		_, reason, err := installWine(ctx, r)
