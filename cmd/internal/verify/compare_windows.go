@@ -20,6 +20,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/iscsi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
@@ -315,4 +316,17 @@ func loginToTarget(p *place) string {
 		}
 	}
 	return strings.Join(answers, ", ")
+}
+
+// startInitiator starts the iSCSI initiator, if it is stopped.
+func (p *place) startInitiator() {
+	p.Helper()
+	status, err := p.node.API.ServiceStatus(initiator)
+	p.need(err)
+	if status.State == win32.SERVICE_RUNNING {
+		return
+	}
+	p.need(p.KeepStopped(initiator))
+	_, err = p.services.System.StartService(p.Context(), &system.StartServiceRequest{Name: initiator})
+	p.need(err)
 }

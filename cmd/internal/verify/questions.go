@@ -17,7 +17,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/conformance"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
@@ -821,17 +820,4 @@ func (p *place) mapping(remote string) (win32.Use, bool) {
 		}
 	}
 	return win32.Use{}, false
-}
-
-// startInitiator starts the iSCSI initiator, if it is stopped.
-func (p *place) startInitiator() {
-	p.Helper()
-	status, err := p.node.API.ServiceStatus(initiator)
-	p.need(err)
-	if status.State == win32.SERVICE_RUNNING {
-		return
-	}
-	p.need(p.KeepStopped(initiator))
-	_, err = p.services.System.StartService(p.Context(), &system.StartServiceRequest{Name: initiator})
-	p.need(err)
 }
