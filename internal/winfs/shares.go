@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winpath"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
@@ -26,6 +27,9 @@ type shares struct {
 	listed map[winpath.Share]bool // by Windows
 	drives map[string]bool        // of those that have a letter: "G:"
 	at     time.Time
+	// changes is how many mappings this process made and removed. A list that Windows gave before one
+	// of them is out of date.
+	changes int
 }
 
 func sharesOf(n *node.Node) *shares {
@@ -38,6 +42,7 @@ func ShareMapped(n *node.Node, share winpath.Share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.made[share] = true
+	s.changes++
 }
 
 // ShareUnmapped informs the file operations of the node that a share is no longer mapped.
@@ -47,6 +52,7 @@ func ShareUnmapped(n *node.Node, share winpath.Share) {
 	defer s.mu.Unlock()
 	delete(s.made, share)
 	delete(s.listed, share)
+	s.changes++
 }
 
 // has returns whether the share was mapped when the process last knew, and whether that is
@@ -132,20 +138,39 @@ func (o *op) isVolumeDrive(drive string) (is bool, unknown error) {
 // listShares asks Windows for the mapped shares. Callers at the same time share one call.
 func (o *op) listShares(ctx context.Context, s *shares) error {
 	return o.n.Join(ctx, "list mapped shares", func() error {
-		uses, err := o.n.API.UseEnum()
-		if err != nil {
-			return err
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.listed, s.drives, s.at = map[winpath.Share]bool{}, map[string]bool{}, o.n.Clock.Now()
-		for _, u := range uses {
-			s.drives[winpath.Fold(u.Local)] = true
-			if share, err := winpath.ParseShare(u.Remote); err == nil {
-				s.listed[share] = true
+		for current := false; !current; {
+			before := s.count()
+			uses, err := o.n.API.UseEnum()
+			if err != nil {
+				return err
 			}
+			current = s.set(uses, before, o.n.Clock.Now())
 		}
-		maps.DeleteFunc(s.made, func(share winpath.Share, _ bool) bool { return !s.listed[share] })
 		return nil
 	})
+}
+
+// count returns how many changes there were.
+func (s *shares) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changes
+}
+
+// set records what Windows listed, unless there were more changes since than before.
+func (s *shares) set(uses []win32.Use, before int, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changes != before {
+		return false
+	}
+	s.listed, s.drives, s.at = map[winpath.Share]bool{}, map[string]bool{}, now
+	for _, u := range uses {
+		s.drives[winpath.Fold(u.Local)] = true
+		if share, err := winpath.ParseShare(u.Remote); err == nil {
+			s.listed[share] = true
+		}
+	}
+	maps.DeleteFunc(s.made, func(share winpath.Share, _ bool) bool { return !s.listed[share] })
+	return true
 }

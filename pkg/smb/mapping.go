@@ -1,6 +1,7 @@
 package smb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,6 +120,11 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 		if err := c.ask(); err != nil {
 			return false, err
 		}
+		if c.answer == smbapi.Accepted && (v.state == silent || v.state == broken) { // the server may have come back since
+			if v, err = c.look(linked); err != nil {
+				return false, err
+			}
+		}
 		do = next(v.state, v.owner, v.use, v.enough, c.answer)
 	}
 	switch do {
@@ -152,12 +158,17 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 
 // requires returns what the mapping of the share requires, and whether that is known.
 func (c *call) requires() (has smbapi.Protection, known bool) {
+	with, made := c.s.madeWith(c.share)
 	for _, m := range c.listed {
-		if m.Share == c.share && !m.RequiresUnknown {
+		switch {
+		case m.Share != c.share:
+		case !m.RequiresUnknown:
 			return m.Requires, true
+		case m.User != "" && accountOf(m.User).name != with.name:
+			made = false // another program has made the mapping again
 		}
 	}
-	if _, made := c.s.madeWith(c.share); made {
+	if made {
 		return c.s.required(c.share)
 	}
 	return has, false
@@ -197,7 +208,7 @@ func (c *call) unprotected() error {
 	}
 	is := "is mapped without required " + what
 	if _, known := c.requires(); !known {
-		is = "was mapped by an earlier process, and Windows does not say whether it requires " + what
+		is = "was mapped by another process, and Windows does not say whether it requires " + what
 	}
 	return hosterr.WithHint("map share", hosterr.Quote(c.share.String()),
 		hosterr.Text(hosterr.ErrFailedPrecondition, "it %s, and links use it, so it was not changed", is),
@@ -241,10 +252,10 @@ func (c *call) look(linked bool) (v view, err error) {
 		v.use = itself
 	}
 	refused := smbapi.UserRefused(v.failed)
-	if v.failed != nil && v.by != "" {
+	if v.failed != nil && v.use != unused {
 		// The user may have a right to a directory below the root, or the failure has passed.
 		below := v.failed
-		if link, ok, err := c.host.LinkAt(v.by); err == nil && ok {
+		if link, ok, err := c.host.LinkAt(cmp.Or(v.by, c.local)); err == nil && ok {
 			below = c.access(link.Target.String())
 		}
 		refused = refused && smbapi.UserRefused(below)

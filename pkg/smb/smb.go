@@ -196,11 +196,8 @@ func (c *call) newMapping() error {
 	if err != nil {
 		return err
 	}
-	c.s.change(c.share, func(r *record) { r.made, r.unwanted = true, false })
-	if c.local == "" {
-		return nil
-	}
-	if !there {
+	c.s.change(c.share, func(r *record) { r.made = true })
+	if c.local != "" && !there {
 		if err := c.host.api.NewSMBLink(c.remote.String(), c.local); err != nil {
 			if fresh {
 				c.undo()
@@ -208,7 +205,10 @@ func (c *call) newMapping() error {
 			return c.linkError(err)
 		}
 	}
-	c.s.addLink(c.share, c.local)
+	if c.local != "" {
+		c.s.addLink(c.share, c.local)
+	}
+	c.s.change(c.share, func(r *record) { r.unwanted = false })
 	return nil
 }
 

@@ -38,7 +38,8 @@
 //	  a link uses it, and it has not enough  ─▶ fail: it requires too little
 //	missing ─▶ fail
 //
-// So a mapping is replaced only after the server has accepted the new credentials, and not
+// A silent or broken mapping is looked at again when the server has accepted the credentials: the server
+// may have come back. So a mapping is replaced only after the server has accepted the new credentials, and not
 // while another user's works, or may work, for a link. Windows may say for a while that one
 // that works does not. Adopt keeps the mapping and its session: a new password of
 // the same user is the one that later requests are compared with. Links keep working when
@@ -98,7 +99,7 @@
 // The number of Windows calls does not depend on the number of mappings.
 // NewSMBGlobalMapping makes at most two calls that list mappings, and more only while
 // Windows connects the mapping; three that use the share, one that logs on to the server, one
-// that removes a mapping and one that adds it. RemoveSMBGlobalMapping makes one
+// that removes a mapping and one that adds it. It looks twice at a silent or broken mapping. RemoveSMBGlobalMapping makes one
 // call that removes a mapping. Calls that read or make links are not included. (On Windows,
 // adding a mapping lists mappings twice, to find the new one.) If mappings of other users
 // conflict, there are two more calls, and one removal for each of these mappings.

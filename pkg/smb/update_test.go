@@ -134,7 +134,7 @@ func TestProtectionOfAnEarlierProcess(t *testing.T) {
 			continue
 		}
 		f.requires(`\\files\data`, "unknown")
-		f.refused(err, hosterr.ErrFailedPrecondition, "it was mapped by an earlier process, and Windows does not say whether it requires encryption")
+		f.refused(err, hosterr.ErrFailedPrecondition, "it was mapped by another process, and Windows does not say whether it requires encryption")
 		f.ok(f.mount(`\\files\data`, v2, "ann", "ann-1"))
 		f.unlink(v1)
 		f.unlink(v2)
@@ -565,4 +565,113 @@ func TestMappingWithALetter(t *testing.T) {
 	f.ok(f.mount(`\\files\data`, "", "ann", "ann-1"))
 	f.mappings(`\\files\data ann ok`)
 	f.requires(`\\files\data`, "privacy")
+}
+
+// What another program made again, for another user, is not known to require what it did.
+func TestProtectionOfAMappingOfAnotherProgram(t *testing.T) {
+	for _, users := range lists {
+		f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: users})})
+		f.optional()
+		f.ok(f.protect(`\\files\data`, f.volume("v1"), "ann", "ann-1", true, false))
+		f.ok(f.win.UseDel(`\\files\data`, win32.USE_LOTS_OF_FORCE))
+		f.ok(f.win.UseAdd(win32.NewUse{Remote: `\\files\data`, User: "bob", Password: win32.NewSecret("bob-1")}))
+		f.requires(`\\files\data`, map[string]string{behavior.SMBUsersHidden: "", behavior.SMBUsersShown: "unknown"}[users])
+		f.refused(f.protect(`\\files\data`, f.volume("v2"), "bob", "bob-1", true, false), hosterr.ErrFailedPrecondition)
+	}
+}
+
+// A request that cannot make its link leaves a pending removal.
+func TestLinkThatFailsKeepsAPendingRemoval(t *testing.T) {
+	f := begin(t)
+	v1, v2 := f.volume("v1"), f.volume("v2")
+	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+	f.ok(f.unmap(`\\files\data`))
+	f.fail("DeviceIoControl", win32.ERROR_DISK_FULL)
+	if err := f.mount(`\\files\data`, v2, "ann", "ann-1"); !win32.IsCode(err, win32.ERROR_DISK_FULL) {
+		t.Errorf("got %v", err)
+	}
+	f.heal()
+	f.mappings(`\\files\data ann ok`)
+	f.unlink(v1)
+	f.mappings()
+}
+
+// A user that may use only the directory of the request keeps a mapping after a restart of the process.
+func TestOwnLinkWithoutRightsToTheRoot(t *testing.T) {
+	for _, users := range lists {
+		f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: users})})
+		v := f.volume("v1")
+		f.ok(f.win.MakeShareDirectory("files", "data", "team"))
+		f.ok(f.mount(`\\files\data\team`, v, "ann", "ann-1"))
+		f.start()
+		f.failAt("Attributes", `\\files\data`, win32.ERROR_ACCESS_DENIED)
+		f.calls = map[string]int{}
+		f.ok(f.mount(`\\files\data\team`, v, "ann", "ann-1"))
+		if f.calls["UseDel"] > 0 {
+			t.Errorf("%s: the mapping was made again, which closes the files of the link", users)
+		}
+	}
+}
+
+// A server that comes back while a call looks at its mapping keeps it, and the files that are open.
+func TestServerThatComesBack(t *testing.T) {
+	for _, status := range []string{"ok", "disconnected"} {
+		for _, update := range []bool{false, true} {
+			f := begin(t)
+			v := f.volume("v1")
+			f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+			f.ok(f.win.ShowSMBMappingStatus(`\\files\data`, status, 1))
+			asked := false
+			hook := func(c *win32.Call) error {
+				asked = asked || c.Name == "LogonToServer"
+				if c.Name == "Attributes" && !asked {
+					return win32.ERROR_NETNAME_DELETED
+				}
+				return c.Do()
+			}
+			f.hook.Store(&hook)
+			f.calls = map[string]int{}
+			var err error
+			if update {
+				_, err = f.update(`\\files\data`, "ann", "ann-1")
+			} else {
+				err = f.mount(`\\files\data`, v, "ann", "ann-1")
+			}
+			f.ok(err)
+			if f.calls["UseDel"] > 0 || !asked {
+				t.Errorf("%s, update %t: asked %t, %v", status, update, asked, f.calls)
+			}
+		}
+	}
+}
+
+// A list of mappings that Windows gave before a change is not taken for what is there after it.
+func TestSharesAreListedDuringAChange(t *testing.T) {
+	f := begin(t)
+	v := f.volume("v1")
+	f.ok(winfs.LinkToShare(t.Context(), f.node, `\\files\data`, v))
+	api := smbapi.On(f.node)
+	for _, c := range []struct {
+		change func() error
+		want   winfs.Kind
+	}{
+		{func() error { return api.NewSMBGlobalMapping(`\\files\data`, "ann", "ann-1") }, winfs.Linked},
+		{func() error { return api.RemoveSMBGlobalMapping(`\\files\data`) }, winfs.Broken},
+	} {
+		changed := false
+		hook := func(call *win32.Call) error {
+			err := call.Do()
+			if call.Name == "UseEnum" && !changed {
+				changed = true
+				f.ok(c.change())
+			}
+			return err
+		}
+		f.hook.Store(&hook)
+		if kind, _, err := winfs.Look(t.Context(), f.node, v); err != nil || kind != c.want || !changed {
+			t.Errorf("kind %d, %v, changed %t, want kind %d", kind, err, changed, c.want)
+		}
+		f.start() // which knows no shares
+		api = smbapi.On(f.node)
+	}
 }
