@@ -27,7 +27,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/operations"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -49,7 +48,7 @@ const (
 
 // servedNode is a simulated node with csi-proxy, in memory, so that its time is that of a bubble.
 type servedNode struct {
-	*operations.World
+	*driver
 	t         *testing.T
 	bare      *emulated.Node
 	listeners map[string]*bufconn.Listener
@@ -116,7 +115,7 @@ func newServed(t *testing.T, windows behavior.Windows) *servedNode {
 	must(err)
 	letter, err := n.bare.VolumeNameForMountPoint(`C:\`)
 	must(err)
-	n.World = operations.Through(d, v, f, y, matrixDisk, matrixDir, letter)
+	n.driver = &driver{disk: d, volume: v, files: f, system: y, letter: letter}
 	return n
 }
 
@@ -223,7 +222,7 @@ func (n *servedNode) object(c *win32.Call) string {
 }
 
 // matrixSteps returns the life of a volume, of which it leaves out what no pipe has, and its calls.
-func matrixSteps(t *testing.T) (life []operations.Operation, all []step) {
+func matrixSteps(t *testing.T) (life []operation, all []step) {
 	synctest.Test(t, func(t *testing.T) {
 		drawn = 0
 		n := newServed(t, behavior.Windows{})
@@ -237,11 +236,11 @@ func matrixSteps(t *testing.T) (life []operations.Operation, all []step) {
 			mu.Unlock()
 			return c.Do()
 		})
-		for _, o := range operations.All() {
-			switch _, err := o.Run(t.Context(), n.World); {
+		for _, o := range lifeOfVolume() {
+			switch err := o.run(t.Context(), n.driver); {
 			case errors.Is(err, hosterr.ErrUnimplemented):
 			case err != nil:
-				t.Fatalf("%s: %v", o.Name, err)
+				t.Fatalf("%s: %v", o.name, err)
 			default:
 				life = append(life, o)
 			}
@@ -300,7 +299,7 @@ func TestMatrix(t *testing.T) {
 			}
 			for _, look := range c.looks {
 				counts["looks"]++
-				what := fmt.Sprintf("%s: %s of %s %s", look.command, s, life[s.op].Name, fault)
+				what := fmt.Sprintf("%s: %s of %s %s", look.command, s, life[s.op].name, fault)
 				switch worst := look.worst(); {
 				case look.names(c.marks):
 					counts["named"]++
@@ -326,7 +325,7 @@ func TestMatrix(t *testing.T) {
 
 // cell is a fault of a call, and what the commands say while it lasts.
 type cell struct {
-	life  []operations.Operation
+	life  []operation
 	step  step
 	fault string
 
@@ -363,10 +362,10 @@ func (c *cell) run(t *testing.T) {
 		n := newServed(t, behavior.Windows{})
 		mounted := false
 		for _, o := range c.life[:c.step.op] {
-			if _, err := o.Run(t.Context(), n.World); err != nil {
-				t.Fatalf("%s: %v", o.Name, err)
+			if err := o.run(t.Context(), n.driver); err != nil {
+				t.Fatalf("%s: %v", o.name, err)
 			}
-			mounted = mounted && o.Name != "volume UnmountVolume" || o.Name == "volume MountVolume"
+			mounted = mounted && o.name != "volume UnmountVolume" || o.name == "volume MountVolume"
 		}
 		release := make(chan struct{})
 		n.set(func(call *win32.Call) error {
@@ -392,7 +391,7 @@ func (c *cell) run(t *testing.T) {
 			defer close(ended)
 			for ; at < len(c.life) && failed == nil; at++ {
 				ctx, cancel := context.WithTimeout(t.Context(), limit)
-				_, failed = c.life[at].Run(ctx, n.World)
+				failed = c.life[at].run(ctx, n.driver)
 				cancel()
 			}
 		}()
@@ -404,7 +403,7 @@ func (c *cell) run(t *testing.T) {
 		select {
 		case <-ended:
 			if c.completed = failed == nil; !c.completed {
-				c.end = fmt.Sprintf("%s failed: %v", c.life[at-1].Name, failed)
+				c.end = fmt.Sprintf("%s failed: %v", c.life[at-1].name, failed)
 				c.marks = []string{failed.Error(), win32.ERROR_IO_DEVICE.Error(), "has not ended"}
 				event = failed.Error()
 			}
@@ -445,16 +444,16 @@ func TestHealthyNode(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			drawn = 0
 			n := newServed(t, windows)
-			for _, o := range operations.All() {
-				if _, err := o.Run(t.Context(), n.World); err != nil && !errors.Is(err, hosterr.ErrUnimplemented) {
-					t.Fatalf("%s: %v", o.Name, err)
+			for _, o := range lifeOfVolume() {
+				if err := o.run(t.Context(), n.driver); err != nil && !errors.Is(err, hosterr.ErrUnimplemented) {
+					t.Fatalf("%s: %v", o.name, err)
 				}
-				if o.Name != "disk Rescan" && o.Name != "volume ResizeVolume" {
+				if o.name != "disk Rescan" && o.name != "volume ResizeVolume" {
 					continue
 				}
 				for _, s := range slices.Concat(n.doctor(), n.why("1"), n.why(matrixAt)) {
 					if s.result == resultUnknown {
-						t.Errorf("world %d, after %s: %+v", i, o.Name, s)
+						t.Errorf("world %d, after %s: %+v", i, o.name, s)
 					}
 				}
 			}

@@ -21,7 +21,6 @@ var reachedElsewhere = map[string]string{
 	"client/internal/pipetest":            "tests import it",
 	"internal/win32/mingwtest":            "tests import it",
 	"internal/node/nodetest":              "tests import it",
-	"internal/operations":                 "tests import it",
 	"internal/node.Native":                "the HostAPIs of pkg call it, which drivers import",
 	"internal/node.NativeHost":            "the HostAPIs of pkg call it, which drivers import",
 	"internal/wire/wiretest":              "tests import it",
