@@ -171,13 +171,6 @@ func (f *fixture) mkdir(paths ...string) {
 	}
 }
 
-func (f *fixture) link(path, target string) {
-	f.t.Helper()
-	if err := winfs.Symlink(f.t.Context(), f.Node.Node, target, path); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
 // length returns the size of the last partition of a disk.
 func (f *fixture) length(disk uint32) int64 {
 	ps := f.layout(disk).Partitions

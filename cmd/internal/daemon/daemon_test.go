@@ -25,11 +25,9 @@ import (
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	oldfs "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1beta1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 )
 
 // asDaemon makes this test's binary run as csi-proxy-sim, in a separate process, to test
@@ -140,16 +138,6 @@ func sockets(t *testing.T) string {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	t.Setenv(pipe.DirVariable, dir)
 	return dir
-}
-
-func control(t *testing.T) *simcontrol.Client {
-	t.Helper()
-	conn, err := transport.Connect(pipe.Path(simcontrol.Pipe))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return simcontrol.NewClient(conn)
 }
 
 func diskClient(t *testing.T) *disk.Client {

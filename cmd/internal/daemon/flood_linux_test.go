@@ -556,3 +556,13 @@ func TestFloodOfOnePipeDoesNotBlockOthers(t *testing.T) {
 		t.Errorf("while a caller on another pipe made %d calls, each of the flood made %.0f", 2*pairs, each)
 	}
 }
+
+func control(t *testing.T) *simcontrol.Client {
+	t.Helper()
+	conn, err := transport.Connect(pipe.Path(simcontrol.Pipe))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return simcontrol.NewClient(conn)
+}

@@ -161,15 +161,6 @@ func TestNextIsStable(t *testing.T) {
 	check(t, tr, j)
 }
 
-func mustCreate(t *testing.T, tr *Tree, j journal, name string) *Entry {
-	t.Helper()
-	e, err := tr.Create(j, tr.Root(), name, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
 func TestUndoDeletion(t *testing.T) {
 	tr, j := grow(t, "file")
 	e := find(t, tr, "file")
