@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/dynamicpb"
@@ -25,9 +27,14 @@ import (
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	oldfs "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1beta1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // asDaemon makes this test's binary run as csi-proxy-sim, in a separate process, to test
@@ -178,10 +185,12 @@ func TestDaemonServesAndLogsConfiguration(t *testing.T) {
 	}
 	defer fs.Close()
 	for path, want := range map[string]codes.Code{`C:\csi\a`: codes.OK, `C:\Windows\a`: codes.PermissionDenied} {
-		if _, err := fs.Mkdir(t.Context(), &oldfilesystem.MkdirRequest{Path: path}); status.Code(err) != want {
+		_, err := fs.Mkdir(t.Context(), &oldfilesystem.MkdirRequest{Path: path})
+		if status.Code(err) != want || err != nil && !strings.Contains(err.Error(), `path: C:\Windows\a is not within the working directories: [C:\csi C:\var\lib\kubelet]`) {
 			t.Errorf("Mkdir %s = %v, want %v", path, err, want)
 		}
 	}
+	p.await(t, `"Audit"`)
 
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -192,6 +201,44 @@ func TestDaemonServesAndLogsConfiguration(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.sock")); len(left) > 0 {
 		t.Errorf("sockets left: %q", left)
 	}
+}
+
+// A daemon that an administrator stops waits for a call that hangs, shows it, and says that it stops.
+func TestStopWaitsForCall(t *testing.T) {
+	sockets(t)
+	p := start(t, "-metrics-bind-address=127.0.0.1:0")
+	p.await(t, "Serving ")
+	connect := func(name string) *grpc.ClientConn {
+		conn, err := transport.Connect(pipe.Path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	if err := simcontrol.NewClient(connect(simcontrol.Pipe)).Fail(t.Context(), nodespec.Fault{Call: "Reenumerate", Delay: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	admins := admin.NewAdminClient(connect(admin.Pipe))
+	c := diskClient(t)
+	go c.Rescan(context.Background(), &diskv1.RescanRequest{})
+	err := nodetest.Eventually(longLimit, func() error {
+		out, err := admins.ListCalls(t.Context(), &admin.ListCallsRequest{})
+		if err == nil && (len(out.Calls) != 1 || out.Calls[0].Win32 != "Reenumerate") {
+			err = fmt.Errorf("the calls are %v", out.Calls)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go admins.Stop(context.Background(), &admin.StopRequest{}) // returns when the call has ended
+	p.await(t, "Waiting for running calls to finish")
+	if code, text := p.state(t, "/readyz"); code != http.StatusServiceUnavailable || text != "stopping\n" {
+		t.Errorf("/readyz = %d %q, want 503", code, text)
+	}
+	p.cmd.Process.Kill()
+	p.exit(t)
 }
 
 func TestStartFailureIsReported(t *testing.T) {
