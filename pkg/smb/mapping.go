@@ -1,7 +1,6 @@
 package smb
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -255,8 +254,16 @@ func (c *call) look(linked bool) (v view, err error) {
 	if v.failed != nil && v.use != unused {
 		// The user may have a right to a directory below the root, or the failure has passed.
 		below := v.failed
-		if link, ok, err := c.host.LinkAt(cmp.Or(v.by, c.local)); err == nil && ok {
-			below = c.access(link.Target.String())
+		probe := func(path string, _ error) (more bool) {
+			if link, ok, err := c.host.LinkAt(path); err == nil && ok {
+				below = c.access(link.Target.String())
+			}
+			return smbapi.UserRefused(below)
+		}
+		if !linked || probe(c.local, nil) {
+			if err := c.eachLink(c.share, map[string]bool{linkKey(c.local): linked}, true, probe); err != nil {
+				return v, err
+			}
 		}
 		refused = refused && smbapi.UserRefused(below)
 		if below == nil || errors.Is(below, errNotFound) && !errors.Is(v.failed, errNotFound) {

@@ -613,6 +613,35 @@ func TestOwnLinkWithoutRightsToTheRoot(t *testing.T) {
 	}
 }
 
+// A directory that the user may not use does not hide that other links work.
+func TestOneOfSeveralLinksWorks(t *testing.T) {
+	for _, denied := range []string{"a", "b"} {
+		for _, asked := range []string{"a", "b", "new"} {
+			f := begin(t)
+			v := map[string]string{}
+			for _, dir := range []string{"a", "b", "new"} {
+				v[dir] = f.volume(dir)
+				f.ok(f.win.MakeShareDirectory("files", "data", dir))
+			}
+			f.ok(f.mount(`\\files\data\a`, v["a"], "ann", "ann-1"))
+			f.ok(f.mount(`\\files\data\b`, v["b"], "ann", "ann-1"))
+			f.start()
+			hook := func(c *win32.Call) error {
+				if c.Name == "Attributes" && slices.Contains([]string{`\\files\data`, `\\files\data\` + denied}, c.Path) {
+					return win32.ERROR_ACCESS_DENIED
+				}
+				return c.Do()
+			}
+			f.hook.Store(&hook)
+			f.calls = map[string]int{}
+			f.ok(f.mount(`\\files\data\`+asked, v[asked], "ann", "ann-1"))
+			if f.calls["UseDel"] > 0 {
+				t.Errorf("%s is denied, %s: the mapping was made again, which closes the files of the other link", denied, asked)
+			}
+		}
+	}
+}
+
 // A server that comes back while a call looks at its mapping keeps it, and the files that are open.
 func TestServerThatComesBack(t *testing.T) {
 	for _, status := range []string{"ok", "disconnected"} {
