@@ -28,8 +28,8 @@ func (a *app) callCommand() *cobra.Command {
 -o yaml.
 
 The request consists of fields, each as FIELD=VALUE. Values need no quotes and no
-escaping, a size may have a unit, as in size_bytes=10GiB, and a nested field is
-written as FIELD.FIELD=VALUE. Alternatively, the
+escaping, a size may have a unit, as in size_bytes=10GiB, a nested field is written
+as FIELD.FIELD=VALUE, and a list as one FIELD=VALUE for each element. Alternatively, the
 request is JSON: an argument, the contents of a file (@FILE), or standard input
 ("-"). Without any, it is empty. Field names are those of the .proto file or of
 JSON (disk_number or diskNumber). --template prints a request with all fields and
@@ -160,6 +160,11 @@ func set(tree map[string]any, d protoreflect.MessageDescriptor, names []string, 
 		if field != nil && field.Message() != nil && !field.IsMap() {
 			return set(inner, field.Message(), names[1:], value)
 		}
+		return nil
+	}
+	if field != nil && field.IsList() && field.Message() == nil {
+		list, _ := tree[name].([]string)
+		tree[name] = append(list, value)
 		return nil
 	}
 	if _, twice := tree[name]; twice {
