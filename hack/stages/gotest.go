@@ -123,15 +123,23 @@ func (r *report) count(lines *bufio.Scanner) int {
 	return counted
 }
 
-// died shows the last output of tests that were running when their process ended.
+// died shows the output of tests that were running when their process ended: from where it says why,
+// or else the last.
 func (r *report) died(pkg string, output map[string][]string) {
 	const most = 200
 	for key, lines := range output {
 		if name, ok := strings.CutPrefix(key, pkg+" "); ok && name != "" && len(lines) > 0 {
-			r.logf("%s did not end:\n%s", name, strings.TrimRight(strings.Join(lines[max(0, len(lines)-most):], ""), "\n"))
+			from := slices.IndexFunc(lines, reason.MatchString)
+			if from < 0 {
+				from = max(0, len(lines)-most)
+			}
+			r.logf("%s did not end:\n%s", name, strings.TrimRight(strings.Join(lines[from:min(from+most, len(lines))], ""), "\n"))
 		}
 	}
 }
+
+// reason matches the first line of a Go process that crashes.
+var reason = regexp.MustCompile(`^(panic|fatal error|runtime|SIG[A-Z]+|==\d+==ERROR|FATAL): `)
 
 // measured is the attribute with which a test shows a number.
 const measured = "measured"

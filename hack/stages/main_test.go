@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -74,16 +75,21 @@ func TestMeasuredNumbersAreShown(t *testing.T) {
 	}
 }
 
-// What a test said that died with its process is shown: its fail event never comes.
+// What a test said that died with its process is shown, from the reason on: its fail event never comes.
 func TestOutputOfATestThatDiedIsShown(t *testing.T) {
-	var out strings.Builder
+	var in, out strings.Builder
+	says := func(output string) {
+		fmt.Fprintf(&in, `{"Action":"output","Package":"p","Test":"TestA","Output":%q}`+"\n", output)
+	}
+	says("before\n")
+	says("SIGSEGV: segmentation violation\n")
+	for range 1000 {
+		says("goroutine\n")
+	}
+	in.WriteString(`{"Action":"fail","Package":"p"}`)
 	r := &report{out: &out, cur: &result{skips: map[string][]string{}}}
-	r.count(bufio.NewScanner(strings.NewReader(`{"Action":"run","Package":"p","Test":"TestA"}
-{"Action":"output","Package":"p","Test":"TestA","Output":"SIGSEGV\n"}
-{"Action":"output","Package":"p","Output":"FAIL\tp\n"}
-{"Action":"fail","Package":"p"}
-`)))
-	if got := out.String(); !strings.Contains(got, "TestA did not end:\nSIGSEGV") {
+	r.count(bufio.NewScanner(strings.NewReader(in.String())))
+	if got := out.String(); !strings.Contains(got, "TestA did not end:\nSIGSEGV: segmentation violation\ngoroutine\n") {
 		t.Errorf("shown: %q", got)
 	}
 }
