@@ -33,7 +33,11 @@ func container(t *testing.T) (init *process, child *os.Process) {
 	t.Helper()
 	init = launchCommand(t, "cmd.exe", "/c", csiProxySim.path(t), "-v=2")
 	init.awaitOutput(serving)
-	pid, _, err := pipes.ServerOf(pipe.Path("csi-proxy-disk-v1"))
+	var pid uint32
+	err := nodetest.Eventually(timeout, func() (err error) { // a pipe whose instances are in use is busy
+		pid, _, err = pipes.ServerOf(pipe.Path("csi-proxy-disk-v1"))
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

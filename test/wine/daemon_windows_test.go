@@ -87,6 +87,7 @@ func launchCommand(t *testing.T, path string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(path, args...)}
 	p.cmd.Stderr = p
+	p.cmd.WaitDelay = timeout // a child that outlives it, as that of cmd.exe, has its stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
