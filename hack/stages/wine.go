@@ -121,7 +121,7 @@ func (w *wine) ours(ctx context.Context) error {
 			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/winpath", "./pkg/simnode", "./pkg/simnode/serve", "./pkg/simnode/control", "./pkg/remote",
 			"./client/pipe", "./client/transport", "./client/negotiate",
 			"./cmd/csi-proxy", "./cmd/internal/daemon", "./cmd/internal/logs", "./cmd/internal/winsvc", "./cmd/internal/install", "./cmd/csi-proxyctl", "./test/wine"),
-		w.test(ctx, "cmd", nil, "-run", "^Test(UnderWine|ContainerUnderWine|Undo)$", "./internal/verify"))
+		w.test(ctx, "cmd", nil, "-run", "^Test(UnderWine|Undo)$", "./internal/verify"))
 }
 
 // sameOnLinux are long tests in which nothing is of Windows.
