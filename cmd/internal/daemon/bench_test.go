@@ -42,7 +42,7 @@ var benched = map[string]func(ctx context.Context, log string) error{
 		return g.Serve(l)
 	},
 	"daemon": func(ctx context.Context, log string) error { // over Win32 calls that return at once
-		program := daemon.Program{Name: "bench", Version: "bench", Host: stubHost{}}
+		program := daemon.Program{Name: "bench", Version: "bench", Host: instantHost{}}
 		if code := daemon.Run(ctx, program, []string{"-logtostderr=false", "-log_file=" + log}, io.Discard); code != 0 {
 			return fmt.Errorf("exit code %d", code)
 		}
@@ -59,14 +59,14 @@ func (echo) PathExists(context.Context, *filesystemv1.PathExistsRequest) (*files
 	return &filesystemv1.PathExistsResponse{Exists: true}, nil
 }
 
-// stubHost opens a node whose Win32 calls return at once.
-type stubHost struct{}
+// instantHost opens a node whose Win32 calls return at once.
+type instantHost struct{}
 
-func (stubHost) Name() string           { return "stub" }
-func (stubHost) AddFlags(*flag.FlagSet) {}
+func (instantHost) Name() string           { return "instant" }
+func (instantHost) AddFlags(*flag.FlagSet) {}
 
-func (stubHost) Open(r rules.Rules, counts *win32.Counts) (*daemon.Node, error) {
-	n := node.New(stub{})
+func (instantHost) Open(r rules.Rules, counts *win32.Counts) (*daemon.Node, error) {
+	n := node.New(instant{})
 	n.Trace(counts) // as csi-proxy does
 	n.Rules = r
 	winfs.KeepSystemRoot(n)
@@ -77,20 +77,20 @@ func (stubHost) Open(r rules.Rules, counts *win32.Counts) (*daemon.Node, error) 
 	return &daemon.Node{Groups: wire.Groups{Disk: s.Disk, Filesystem: s.Filesystem, ISCSI: s.ISCSI, SMB: s.SMB, System: s.System, Volume: s.Volume}}, nil
 }
 
-// stub has the calls of PathExists, and of the daemon at its start: every file exists, at the
+// instant has the calls of PathExists, and of the daemon at its start: every file exists, at the
 // path that is asked for.
-type stub struct{ win32.API }
+type instant struct{ win32.API }
 
-func (stub) NtCreateFile(root win32.Handle, _ string, _, _, _, _, _ uint32) (win32.Handle, error) {
+func (instant) NtCreateFile(root win32.Handle, _ string, _, _, _, _, _ uint32) (win32.Handle, error) {
 	return root + 1, nil
 }
-func (stub) WindowsDirectory() (string, error) { return `C:\Windows`, nil }
-func (stub) QueryDirectory(win32.Handle, bool, []byte) (int, error) {
+func (instant) WindowsDirectory() (string, error) { return `C:\Windows`, nil }
+func (instant) QueryDirectory(win32.Handle, bool, []byte) (int, error) {
 	return 0, win32.STATUS_NO_MORE_FILES
 }
-func (stub) CloseHandle(win32.Handle) error                 { return nil }
-func (stub) FinalPath(win32.Handle, uint32) (string, error) { return `\\?\` + benchPath, nil }
-func (stub) UseEnum() ([]win32.Use, error)                  { return nil, nil }
+func (instant) CloseHandle(win32.Handle) error                 { return nil }
+func (instant) FinalPath(win32.Handle, uint32) (string, error) { return `\\?\` + benchPath, nil }
+func (instant) UseEnum() ([]win32.Use, error)                  { return nil, nil }
 
 // benchCall starts a server, which ends with the test, and returns a call of it.
 func benchCall(tb testing.TB, server string) (call func() error) {
