@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -9,9 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/faults"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -117,14 +116,11 @@ func (a *app) printState(state nodespec.State) error {
 	if len(state.Faults) > 0 {
 		rows = nil
 		for _, f := range state.Faults {
-			code, times := "any", "always"
-			if f.Code != 0 {
-				code = win32.CodeName(f.Call, f.Code)
-			}
+			times := "always"
 			if f.Times != 0 {
 				times = number(f.Times)
 			}
-			rows = append(rows, []string{f.Call, code, f.Error, f.Delay.String(), times, number(f.Hits)})
+			rows = append(rows, []string{f.Call, cmp.Or(f.CodeName, "any"), f.Error, f.Delay.String(), times, number(f.Hits)})
 		}
 		fmt.Fprintln(a.stdout)
 		if err := a.print(nil, "FAULT CODE ERROR DELAY TIMES HITS", rows); err != nil {
@@ -230,16 +226,13 @@ func (a *app) nodeFailCommand() *cobra.Command {
 		Short: "Make a Win32 call fail or take longer",
 		Example: `  csi-proxyctl node fail Format --error ERROR_WRITE_PROTECT --times 1
   csi-proxyctl node fail DeviceIoControl --code IOCTL_DISK_GROW_PARTITION --delay 5s`,
-		Args:              exactly(1),
-		ValidArgsFunction: cobra.FixedCompletions(win32.CallNames(), cobra.ShellCompDirectiveNoFileComp),
+		Args: exactly(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			f.Call = args[0]
 			return a.changeNode(c, "fail", func(ctx context.Context, n *simcontrol.Client) error { return n.Fail(ctx, f) })
 		},
 	}
 	faultFlags(c.Flags(), &f)
-	c.RegisterFlagCompletionFunc("error", cobra.FixedCompletions(faults.ErrorNames(), cobra.ShellCompDirectiveNoFileComp))
-	c.RegisterFlagCompletionFunc("code", cobra.FixedCompletions(codeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

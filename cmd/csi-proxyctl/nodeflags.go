@@ -3,15 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/similar"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -89,45 +86,11 @@ func (l lunFlag) Set(text string) error {
 
 func faultFlags(f *pflag.FlagSet, to *nodespec.Fault) {
 	f.StringVar(&to.Error, "error", "", "`error` that the call returns, such as ERROR_ACCESS_DENIED or 5")
-	f.Var(codeFlag{&to.Code}, "code", "only for calls with this control `code` or information class, such as IOCTL_DISK_GROW_PARTITION or 0x7c0d0")
+	f.StringVar(&to.CodeName, "code", "", "only for calls with this control `code` or information class, such as IOCTL_DISK_GROW_PARTITION or 0x7c0d0")
 	f.StringVar(&to.Path, "path", "", "only for calls whose path, name or ID has this `text` in it, such as PhysicalDrive2 or the GUID of a volume")
 	f.Uint32Var(&to.Times, "times", 0, "`number` of calls; 0 means until the fault is cleared")
 	f.Uint32Var(&to.Skip, "skip", 0, "`number` of matching calls that are not affected before")
 	f.DurationVar(&to.Delay, "delay", 0, "how long the call takes")
-}
-
-// codeNames returns the names of control codes and information classes.
-func codeNames() []string {
-	var names []string
-	for _, known := range slices.Concat(win32.ControlCodes(), win32.InformationClasses()) {
-		names = append(names, known.Name)
-	}
-	return names
-}
-
-// codeFlag is the name or number of a control code or information class.
-type codeFlag struct{ to *uint32 }
-
-func (codeFlag) String() string { return "" }
-
-func (codeFlag) Type() string { return "code" }
-
-// Set accepts the names of package winapi.
-func (c codeFlag) Set(text string) error {
-	if n, err := strconv.ParseUint(text, 0, 32); err == nil {
-		*c.to = uint32(n)
-		return nil
-	}
-	for _, known := range slices.Concat(win32.ControlCodes(), win32.InformationClasses()) {
-		if known.Name == text {
-			*c.to = known.Code
-			return nil
-		}
-	}
-	if question := similar.Question(text, codeNames()); question != "" {
-		return errors.New("unknown code; " + question)
-	}
-	return errors.New("want a number, or a name such as IOCTL_DISK_GROW_PARTITION or FSCTL_EXTEND_VOLUME")
 }
 
 func serviceFlags(f *pflag.FlagSet, s *nodespec.Service) {

@@ -63,7 +63,7 @@ func TestFieldsHaveFlags(t *testing.T) {
 		},
 		{
 			name: "fail", bind: bind(faultFlags), args: []string{"--error=5", "--code=1", "--path=p", "--times=1", "--skip=1", "--delay=1s"},
-			none: []string{"Call", "Do", "Hits"},
+			none: []string{"Call", "Code", "Do", "Hits"},
 		},
 		{
 			name: "service", bind: bind(serviceFlags), args: []string{"--display-name=d", "--start=auto", "--state=paused", "--depends-on=a", "--start-delay=1s", "--stop-delay=1s", "--wait-hint=1s",

@@ -132,6 +132,9 @@ func (s *Set) Add(f nodespec.Fault) (*Active, error) {
 	if f.Error == "" && f.Delay == 0 && f.Do == nil {
 		return nil, hosterr.Wrap("fail", f.Call, fmt.Errorf("the fault has neither an error nor a delay nor a function: %w", hosterr.ErrInvalid))
 	}
+	if err := setCode(&f); err != nil {
+		return nil, hosterr.Wrap("fail", f.Call, err)
+	}
 	f.Hits = 0
 	added := &Active{set: s, fault: f, path: winpath.Fold(f.Path), cleared: make(chan struct{})}
 	if f.Error != "" {
@@ -173,6 +176,37 @@ func (s *Set) All() []nodespec.Fault {
 	return all
 }
 
+// setCode sets the code of a fault by its name, and the name by the code.
+func setCode(f *nodespec.Fault) error {
+	if f.CodeName == "" {
+		if f.Code != 0 {
+			f.CodeName = win32.CodeName(f.Call, f.Code)
+		}
+		return nil
+	}
+	known := slices.Concat(win32.ControlCodes(), win32.InformationClasses())
+	var names []string
+	for _, k := range known {
+		names = append(names, k.Name)
+	}
+	n, err := strconv.ParseUint(f.CodeName, 0, 32)
+	if i := slices.Index(names, f.CodeName); i >= 0 {
+		n, err = uint64(known[i].Code), nil
+	}
+	switch {
+	case err != nil:
+		want := "want a number, or a name such as IOCTL_DISK_GROW_PARTITION or FSCTL_EXTEND_VOLUME"
+		if question := similar.Question(f.CodeName, names); question != "" {
+			want = "unknown; " + question
+		}
+		return fmt.Errorf("code %q: %s: %w", f.CodeName, want, hosterr.ErrInvalid)
+	case f.Code != 0 && f.Code != uint32(n):
+		return fmt.Errorf("code %#x is not %s: give one of both: %w", f.Code, f.CodeName, hosterr.ErrInvalid)
+	}
+	f.Code, f.CodeName = uint32(n), win32.CodeName(f.Call, uint32(n))
+	return nil
+}
+
 // parseError parses the name or number of a Win32 error, or the name of an NTSTATUS or
 // iSCSI status.
 func parseError(text string) (error, error) {
@@ -182,24 +216,18 @@ func parseError(text string) (error, error) {
 		}
 		return win32.Errno(n), nil
 	}
+	var names []string
 	for name, err := range namedErrors() {
 		if name == text {
 			return err, nil
 		}
+		names = append(names, name)
 	}
 	want := "want a name such as ERROR_ACCESS_DENIED or STATUS_ACCESS_DENIED, or a number"
-	if question := similar.Question(text, ErrorNames()); question != "" {
+	if question := similar.Question(text, names); question != "" {
 		want = "unknown; " + question
 	}
 	return nil, fmt.Errorf("error %q: %s: %w", text, want, hosterr.ErrInvalid)
-}
-
-// ErrorNames returns the names that an error of a fault may have.
-func ErrorNames() (names []string) {
-	for name := range namedErrors() {
-		names = append(names, name)
-	}
-	return names
 }
 
 // namedErrors returns the Win32 errors, NTSTATUS values and iSCSI statuses that have names.

@@ -75,6 +75,9 @@ func TestInvalidFaults(t *testing.T) {
 		{"unknown error", nodespec.Fault{Call: "Format", Error: "ERROR_ACCES_DENIED"}, `error "ERROR_ACCES_DENIED": unknown; did you mean "ERROR_ACCESS_DENIED"`},
 		{"unknown status", nodespec.Fault{Call: "Format", Error: "status_access_denied"}, `did you mean "STATUS_ACCESS_DENIED"`},
 		{"error that resembles none", nodespec.Fault{Call: "Format", Error: "broken"}, `error "broken": want a name such as`},
+		{"unknown code", nodespec.Fault{Call: "DeviceIoControl", CodeName: "IOCTL_GROW_PARTITION", Error: "5"}, `did you mean "IOCTL_DISK_GROW_PARTITION"`},
+		{"code that resembles none", nodespec.Fault{Call: "DeviceIoControl", CodeName: "grow", Error: "5"}, `code "grow": want a number, or a name such as`},
+		{"two codes", nodespec.Fault{Call: "DeviceIoControl", Code: 7, CodeName: "FSCTL_LOCK_VOLUME", Error: "5"}, "give one of both"},
 		{"no error and no delay", nodespec.Fault{Call: "Format"}, "neither"},
 		{"negative delay", nodespec.Fault{Call: "Format", Delay: -1}, "negative"},
 		{"error number zero, which is success", nodespec.Fault{Call: "Format", Error: "0"}, `error "0"`},
@@ -83,6 +86,25 @@ func TestInvalidFaults(t *testing.T) {
 		_, err := fs.Add(c.f)
 		if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an invalid argument with %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestCodeAndItsName(t *testing.T) {
+	for _, c := range []struct{ given, want nodespec.Fault }{
+		{nodespec.Fault{Call: "DeviceIoControl", CodeName: "FSCTL_LOCK_VOLUME"}, nodespec.Fault{Code: 0x90018, CodeName: "FSCTL_LOCK_VOLUME"}},
+		{nodespec.Fault{Call: "DeviceIoControl", CodeName: "0x90018"}, nodespec.Fault{Code: 0x90018, CodeName: "FSCTL_LOCK_VOLUME"}},
+		{nodespec.Fault{Call: "SetInformation", Code: 4}, nodespec.Fault{Code: 4, CodeName: "FileBasicInformation"}},
+		{nodespec.Fault{Call: "ControlService", Code: 1}, nodespec.Fault{Code: 1, CodeName: "0x1"}},
+		{nodespec.Fault{Call: "Format"}, nodespec.Fault{}},
+	} {
+		var fs Set
+		c.given.Error = "5"
+		if _, err := fs.Add(c.given); err != nil {
+			t.Fatal(err)
+		}
+		if got := fs.All()[0]; got.Code != c.want.Code || got.CodeName != c.want.CodeName {
+			t.Errorf("the fault %+v has code %#x, %q; want %#x, %q", c.given, got.Code, got.CodeName, c.want.Code, c.want.CodeName)
 		}
 	}
 }

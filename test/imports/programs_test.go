@@ -73,7 +73,7 @@ func TestCSIProxyctlDependsOnNoSimulatedNode(t *testing.T) {
 		}
 	}
 	// It asks the daemon through its pipes, so it links neither services nor their Win32 calls.
-	for _, pkg := range []string{"internal/wire", "internal/storage", "internal/winfs", "internal/node", "internal/win32/native", "internal/apiserver/calls", "pkg/smb", "pkg/disk"} {
+	for _, pkg := range []string{"internal/wire", "internal/storage", "internal/winfs", "internal/node", "internal/win32", "internal/apiserver/calls", "pkg/smb", "pkg/disk"} {
 		if slices.Contains(all, project+pkg) {
 			t.Errorf("csi-proxyctl depends on %s, which is of the daemon", pkg)
 		}

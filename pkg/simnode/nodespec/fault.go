@@ -15,6 +15,9 @@ type Fault struct {
 	Call string `json:"call"`
 	// Code is the control code or information class. 0 means any.
 	Code uint32 `json:"code"`
+	// CodeName is the name of Code, such as "IOCTL_DISK_GROW_PARTITION", or its number as
+	// text. One of both is enough; the node sets the other.
+	CodeName string `json:"codeName"`
 	// Path limits the fault to calls whose path, name or ID contains this text, ignoring
 	// case: "PhysicalDrive2", a volume's GUID, `plugins\vol-1`. The number of a disk also
 	// matches calls that open it by its device interface. Empty means any.

@@ -58,7 +58,7 @@ func TestDecodeNamesUnknownFields(t *testing.T) {
 
 // A fault is the same after JSON. Only its delay is rounded to milliseconds.
 func TestFaultInJSON(t *testing.T) {
-	f := nodespec.Fault{Call: "Format", Code: 1, Path: `C:\a`, Skip: 2, Error: "5", Times: 3, Delay: 1500 * time.Millisecond, Hits: 4}
+	f := nodespec.Fault{Call: "Format", Code: 1, CodeName: "one", Path: `C:\a`, Skip: 2, Error: "5", Times: 3, Delay: 1500 * time.Millisecond, Hits: 4}
 	text, err := json.Marshal(f)
 	if err != nil || !strings.Contains(string(text), `"delayMilliseconds":1500`) {
 		t.Fatalf("%s, %v", text, err)
