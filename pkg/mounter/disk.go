@@ -347,7 +347,7 @@ func (m *Mounter) expand(ctx context.Context, path string, atLeast int64) (int64
 	if err := m.needs("disk", "volume", "filesystem"); err != nil {
 		return 0, err
 	}
-	_, volumeID, err := m.mustBeAt(ctx, path)
+	volumeID, err := m.mustBeAt(ctx, path)
 	if err != nil {
 		return 0, err
 	}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -17,11 +17,13 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 )
 
+var kinds = []string{"disk", "share", "iscsi"}
+
 // A volume of each kind lives, with each call made twice, in each way to reach the node. In the
 // end nothing is left.
 func TestLives(t *testing.T) {
 	for _, w := range ways() {
-		for _, kind := range []string{"disk", "share", "iscsi"} {
+		for _, kind := range kinds {
 			t.Run(w.name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				x := newWorld(t, w)
@@ -51,28 +53,27 @@ func TestLives(t *testing.T) {
 
 // Each call of a life through pipes is lost once: it is not made, or its answer does not arrive.
 // The driver calls again, as a new process that remembers nothing, and the life ends as always.
+// A life loses as many calls as it can: the next time a step is called, it loses the next call.
 func TestEachCallIsLostOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes too long with -short; make test runs it")
 	}
 	for _, w := range []way{allPipes, existing} {
-		for _, kind := range []string{"disk", "share", "iscsi"} {
+		for _, kind := range kinds {
 			if w.existing && kind == "iscsi" {
 				continue // what the old proxy does otherwise is about disks and shares
 			}
-			for _, made := range []bool{false, true} {
-				name := w.name + ", " + kind + ", not made"
-				if made {
-					name = w.name + ", " + kind + ", answer lost"
-				}
-				t.Run(name, func(t *testing.T) {
+			for name, made := range map[string]bool{"not made": false, "answer lost": true} {
+				t.Run(w.name+", "+kind+", "+name, func(t *testing.T) {
 					t.Parallel()
-					all := loseCall(t, w, kind, made, 0)
-					if all < 20 {
-						t.Fatalf("a life has %d calls: the count is wrong", all)
+					lost := map[string]bool{}
+					for more := true; more; {
+						had := len(lost)
+						loseCalls(t, w, kind, made, lost)
+						more = len(lost) > had
 					}
-					for n := 1; n <= all; n++ { // a test each, so that its node and proxy end
-						t.Run("call "+strconv.Itoa(n), func(t *testing.T) { loseCall(t, w, kind, made, n) })
+					if least := map[string]int{"disk": 25, "share": 15, "iscsi": 5}[kind]; len(lost) < least {
+						t.Errorf("%d calls were lost, want at least %d", len(lost), least)
 					}
 				})
 			}
@@ -80,107 +81,132 @@ func TestEachCallIsLostOnce(t *testing.T) {
 	}
 }
 
-// loseCall runs a life in which call number lost fails, and returns how many calls it had.
-func loseCall(t *testing.T, w way, kind string, made bool, lost int) int {
+// loseCalls runs a life that loses the calls that are not in lost, and adds them.
+func loseCalls(t *testing.T, w way, kind string, made bool, lost map[string]bool) {
 	t.Helper()
 	x := newWorld(t, w)
 	x.attach()
-	method := ""
-	x.mu.Lock()
-	x.calls = 0
-	lose := func(call int, m string) error {
-		if call != lost {
-			return nil
-		}
-		method = m
-		return status.Error(codes.Unavailable, "the connection is lost")
-	}
-	if made {
-		x.after = lose
-	} else {
-		x.before = lose
-	}
-	x.mu.Unlock()
 	for _, s := range x.lives()[kind] {
-		err := s.do(x.soon())
-		if err != nil && lost == 0 {
-			t.Fatalf("%s: %v", s.name, err)
+		for {
+			now, calls := "", map[string]int{}
+			lose := func(_ int, method string) error {
+				x.mu.Lock()
+				defer x.mu.Unlock()
+				calls[method]++
+				call := fmt.Sprintf("%s: %s %d", s.name, method, calls[method])
+				if method == grpc_health_v1.Health_Check_FullMethodName { // one a group, each time
+					call = s.name + ": " + method
+				}
+				// What stages the disk of a target is in the life of a disk.
+				if now != "" || lost[call] || kind == "iscsi" && !strings.Contains(strings.ToLower(method), kind) {
+					return nil
+				}
+				now, lost[call] = call, true
+				return status.Error(codes.Unavailable, "the connection is lost")
+			}
+			x.mu.Lock()
+			if made {
+				x.after = lose
+			} else {
+				x.before = lose
+			}
+			x.mu.Unlock()
+			err := s.do(x.soon())
+			x.mu.Lock()
+			x.before, x.after = nil, nil
+			x.mu.Unlock()
+			if err == nil {
+				break
+			}
+			if now == "" {
+				t.Fatalf("%s again, after each of its calls was lost: %v", s.name, err)
+			}
+			x.m = x.mounter(x.dial(), options())
 		}
-		if err != nil {
-			x.m = x.mounter(x.open(), options())
-			err = s.do(x.soon())
-		}
-		if err != nil {
-			t.Fatalf("call %d, %s: %s again: %v", lost, method, s.name, err)
-		}
-	}
-	if lost > 0 && method == "" {
-		t.Fatalf("call %d was not made", lost)
 	}
 	if left := x.left(); len(left) > 0 {
-		t.Errorf("call %d, %s: left on the node: %q", lost, method, left)
+		t.Errorf("lost %q: left on the node: %q", slices.Sorted(maps.Keys(lost)), left)
 	}
-	return x.calls
 }
 
-// Each Win32 call of a life in process fails once: the first of each name and code. The driver
-// calls again, and the life ends as always.
+// Each Win32 call of a life in process fails once: the first of each name and code in each step.
+// The driver calls again, and the life ends as always.
 func TestEachWin32CallFailsOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes too long with -short; make test runs it")
 	}
-	for _, kind := range []string{"disk", "share", "iscsi"} {
+	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			type call struct {
 				name string
 				code uint32
 			}
-			live := func(t *testing.T, failing *call) map[call]bool {
+			// callsOf returns the calls of each step.
+			callsOf := func(kind string) map[string][]call {
+				all := map[string][]call{}
 				x := newWorld(t, inProcess)
 				x.attach()
-				var fault *simnode.ActiveFault
-				if failing != nil {
-					var err error
-					if fault, err = x.node.Fail(simnode.Fault{Call: failing.name, Code: failing.code, Error: "ERROR_GEN_FAILURE", Times: 1}); err != nil {
-						t.Fatalf("%v: %v", *failing, err)
-					}
-				}
-				record := x.node.Record()
-				defer record.Stop()
 				for _, s := range x.lives()[kind] {
-					err := s.do(x.soon())
-					if err != nil && failing != nil {
-						err = s.do(x.soon())
+					record := x.node.Record()
+					if err := s.do(x.soon()); err != nil {
+						t.Fatalf("%s: %v", s.name, err)
 					}
-					if err != nil {
-						t.Fatalf("%+v: %s: %v", failing, s.name, err)
+					for _, c := range record.Calls() {
+						made := call{c.Name, 0}
+						if c.Name == winapi.DeviceIoControl {
+							made.code = c.Code
+						}
+						if c.Name != winapi.CloseHandle && !slices.Contains(all[s.name], made) {
+							all[s.name] = append(all[s.name], made)
+						}
+					}
+					record.Stop()
+				}
+				return all
+			}
+			toFail := callsOf(kind)
+			if kind == "iscsi" { // what stages the disk of a target is in the life of a disk
+				for step, calls := range callsOf("disk") {
+					toFail[step] = slices.DeleteFunc(toFail[step], func(c call) bool { return slices.Contains(calls, c) })
+				}
+			}
+			for failed := 1; failed > 0; {
+				failed = 0
+				x := newWorld(t, inProcess)
+				x.attach()
+				for _, s := range x.lives()[kind] {
+					for {
+						var fault *simnode.ActiveFault
+						if next := toFail[s.name]; len(next) > 0 {
+							var err error
+							if fault, err = x.node.Fail(simnode.Fault{Call: next[0].name, Code: next[0].code, Error: "ERROR_GEN_FAILURE", Times: 1}); err != nil {
+								t.Fatalf("%v: %v", next[0], err)
+							}
+						}
+						err := s.do(x.soon())
+						x.node.ClearFaults()
+						hit := fault != nil && fault.Hits() > 0
+						if err != nil && !hit {
+							t.Fatalf("%s again, before %v: %v", s.name, toFail[s.name], err)
+						}
+						if hit {
+							failed++
+							toFail[s.name] = toFail[s.name][1:]
+						}
+						if err == nil {
+							break
+						}
 					}
 				}
 				if left := x.left(); len(left) > 0 {
-					t.Errorf("%+v: left on the node: %q", failing, left)
+					t.Errorf("left on the node: %q; still to fail: %v", left, toFail)
 				}
-				if fault != nil && fault.Hits() == 0 {
-					t.Errorf("%+v was not called", *failing)
-				}
-				calls := map[call]bool{}
-				for _, c := range record.Calls() {
-					if c.Name != "CloseHandle" {
-						code := uint32(0)
-						if c.Name == winapi.DeviceIoControl {
-							code = c.Code
-						}
-						calls[call{c.Name, code}] = true
-					}
-				}
-				return calls
 			}
-			all := slices.Collect(maps.Keys(live(t, nil)))
-			if len(all) < 10 {
-				t.Fatalf("a life has %d Win32 calls: the record is wrong", len(all))
-			}
-			for _, c := range all {
-				t.Run(fmt.Sprint(c), func(t *testing.T) { live(t, &c) })
+			for step, calls := range toFail {
+				if len(calls) > 0 {
+					t.Errorf("%s: not called: %v", step, calls)
+				}
 			}
 		})
 	}

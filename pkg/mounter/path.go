@@ -129,21 +129,21 @@ func place(path string) (string, error) {
 	return at, err
 }
 
-// mustBeAt returns the clean path, and the volume there.
-func (m *Mounter) mustBeAt(ctx context.Context, path string) (at, volumeID string, err error) {
-	if at, err = place(path); err == nil {
-		if volumeID, err = m.volumeAt(ctx, at); err == nil && volumeID == "" {
+// mustBeAt returns the volume at a path.
+func (m *Mounter) mustBeAt(ctx context.Context, path string) (volumeID string, err error) {
+	if path, err = place(path); err == nil {
+		if volumeID, err = m.volumeAt(ctx, path); err == nil && volumeID == "" {
 			err = ErrNotMounted
 		}
 	}
-	return at, volumeID, err
+	return volumeID, err
 }
 
 // VolumeAt returns the volume that is mounted at path or at the end of a link there, and the
 // number of its disk. It fails with [ErrNotMounted] if there is none.
 func (m *Mounter) VolumeAt(ctx context.Context, path string) (volumeID string, diskNumber uint32, err error) {
 	if err = m.needs("volume", "filesystem"); err == nil {
-		if _, volumeID, err = m.mustBeAt(ctx, path); err == nil {
+		if volumeID, err = m.mustBeAt(ctx, path); err == nil {
 			diskNumber, err = m.diskOf(ctx, volumeID)
 		}
 	}

@@ -45,13 +45,11 @@ type way struct {
 	existing bool     // the proxy is the existing one
 }
 
-// The existing proxies: v1.3.0 serves v1 and what was before; v0.2 had the betas only.
+// The existing proxies: v1.3.0 serves v1, and v0.2 the betas. The older versions that they serve, too,
+// are not used.
 var (
-	v13 = []string{
-		"disk/v1", "disk/v1beta3", "disk/v1beta2", "disk/v1beta1", "filesystem/v1", "filesystem/v1beta2", "filesystem/v1beta1", "smb/v1", "smb/v1beta2", "smb/v1beta1",
-		"volume/v1", "volume/v1beta3", "volume/v1beta2", "volume/v1beta1", "iscsi/v1alpha2", "iscsi/v1alpha1", "system/v1alpha1",
-	}
-	betas = slices.DeleteFunc(slices.Clone(v13), func(v string) bool { return strings.HasSuffix(v, "/v1") })
+	v13   = []string{"disk/v1", "filesystem/v1", "smb/v1", "volume/v1", "iscsi/v1alpha2", "system/v1alpha1"}
+	betas = []string{"disk/v1beta3", "filesystem/v1beta2", "smb/v1beta2", "volume/v1beta3", "iscsi/v1alpha2", "system/v1alpha1"}
 
 	inProcess = way{name: "in process"}
 	allPipes  = way{name: "pipes", pipes: true}

@@ -206,14 +206,11 @@ func (f *fixture) read(link string) {
 	}
 }
 
-func TestMappingWithLink(t *testing.T) {
+func TestLinkIsAPlainPath(t *testing.T) {
 	f := begin(t)
 	f.ok(f.win.MakeShareDirectory("files", "data", "team"))
 	v := f.volume("v1")
 	f.ok(f.mount(`\\Files\data/team/`, v, "ann", "ann-1"))
-	f.mappings(`\\files\data ann ok`)
-	f.read(v)
-
 	link, ok, err := winfs.Readlink(t.Context(), f.node, v)
 	if err != nil || !ok || link.Substitute != `\??\UNC\Files\data\team\` || link.Print != `\\Files\data\team\` {
 		t.Errorf("the link is %+v, %t, %v, want the plain UNC path with a backslash at the end", link, ok, err)
@@ -221,44 +218,14 @@ func TestMappingWithLink(t *testing.T) {
 	if info, err := winfs.Lstat(t.Context(), f.node, v); err != nil || !info.IsDir() {
 		t.Errorf("the link is %+v, %v, want a link to a directory", info, err)
 	}
-	// The driver retries after a lost response.
-	f.ok(f.mount(`\\Files\data/team/`, v, "ann", "ann-1"))
-	f.ok(f.mount(`\\files\data\team`, v, "ANN", "ann-1"))
-
-	f.unlink(v)
-	f.ok(f.unmap(`\\files\data\team`))
-	f.mappings()
-	f.ok(f.unmap(`\\files\data`))
 }
 
-func TestRemapAfterReboot(t *testing.T) {
-	f := begin(t)
-	v1, v2 := f.volume("v1"), f.volume("v2")
-	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
-	f.ok(f.mount(`\\files\logs`, v2, "ann", "ann-1"))
-
-	f.ok(f.win.Reboot())
-	f.start()
-	f.mappings(`\\files\data ann disconnected`, `\\files\logs ann disconnected`)
-	if f.reads(v1) {
-		t.Error("a link can be read without credentials")
-	}
-	// The kubelet stages the volumes again, with the same request and the same link.
-	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
-	f.mappings(`\\files\data ann ok`, `\\files\logs ann disconnected`)
-	f.read(v1)
-	f.ok(f.mount(`\\files\logs`, v2, "ann", "ann-1"))
-	f.read(v2)
-}
-
+// A new password is verified once, and no mapping is changed for it.
 func TestPasswordChangedOnServer(t *testing.T) {
 	f := begin(t)
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
 	f.ok(f.win.SetSMBPassword("files", "ann", "ann-2"))
-	f.read(v1) // the session still works
-
-	// The new password is used from now on. The session of the mapping still works.
 	f.calls = map[string]int{}
 	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-2"))
 	if f.calls["UseAdd"]+f.calls["UseDel"] > 0 || f.calls["LogonToServer"] != 1 {
@@ -271,15 +238,6 @@ func TestPasswordChangedOnServer(t *testing.T) {
 		t.Error("the accepted password was verified again")
 	}
 	f.refused(f.mount(`\\files\data`, f.volume("v3"), "ann", "ann-1"), hosterr.ErrFailedPrecondition, "the server refuses it", "The specified network password is not correct.")
-
-	// The server restarts. Windows cannot reconnect with the old password.
-	f.ok(f.win.SetSMBServerDown("files", true))
-	f.ok(f.win.SetSMBServerDown("files", false))
-	f.mappings(`\\files\data ann disconnected`)
-	f.refused(f.mount(`\\files\data`, v2, "ann", "ann-1"), hosterr.ErrPermissionDenied, "network password is not correct", "secret")
-	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-2"))
-	f.read(v1)
-	f.read(v2)
 }
 
 // If the server cannot verify a password that differs from the mapping's, the request is
@@ -310,38 +268,16 @@ func TestPasswordThatCannotBeVerified(t *testing.T) {
 	f.refused(f.mount(`\\files\data`, f.volume("v3"), "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
 }
 
-func TestOtherPasswordOfUnusedMapping(t *testing.T) {
+// Only the log names the link of another driver that is in the way.
+func TestTwoUsersOnOneServer(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
 	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-	f.ok(f.win.SetSMBPassword("files", "ann", "ann-2"))
-	f.ok(f.mount(`\\files\data`, v, "ann", "ann-2"))
-	f.read(v)
-	f.unlink(v)
-	f.ok(f.mount(`\\files\data`, f.volume("v2"), "bob", "bob-1"))
-	f.mappings(`\\files\data bob ok`)
-}
-
-func TestTwoUsersOnOneServer(t *testing.T) {
-	f := begin(t)
-	v1, v2 := f.volume("v1"), f.volume("v2")
-	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
-	for _, remote := range []string{`\\files\data`, `\\files\logs`} {
-		err := f.mount(remote, v2, "bob", "bob-1")
-		f.refused(err, hosterr.ErrFailedPrecondition, `server "files"`, `"ann"`, `"bob"`, "in use by 1 link;", "with one user only")
-		if strings.Contains(err.Error(), "globalmount") || !strings.Contains(f.log.String(), "link="+v1) {
-			t.Errorf("only the log names the link of another: %v", err)
-		}
+	err := f.mount(`\\files\logs`, f.volume("v2"), "bob", "bob-1")
+	f.refused(err, hosterr.ErrFailedPrecondition, "in use by 1 link;", "with one user only")
+	if strings.Contains(err.Error(), "globalmount") || !strings.Contains(f.log.String(), "link="+v) {
+		t.Errorf("%v; log:\n%s", err, f.log)
 	}
-	f.mappings(`\\files\data ann ok`)
-	f.read(v1)
-	if exists, _ := winfs.Exists(t.Context(), f.node, v2); exists {
-		t.Error("a link was made for a request that failed")
-	}
-	// After the first link is removed, the request of the second user removes its mapping.
-	f.unlink(v1)
-	f.ok(f.mount(`\\files\logs`, v2, "bob", "bob-1"))
-	f.mappings(`\\files\logs bob ok`)
 }
 
 // A check of the share that fails once does not give the mapping that a link uses to another
@@ -474,24 +410,6 @@ func TestOneUserWithTwoNames(t *testing.T) {
 	start()
 	f.ok(f.mount(`\\nas\data`, v1, user, "p"))
 	f.ok(f.mount(`\\nas\logs`, v2, user, "p"))
-}
-
-func TestRemoveMappingInUse(t *testing.T) {
-	f := begin(t)
-	v1, v2 := f.volume("v1"), f.volume("v2")
-	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
-	f.ok(f.mount(`\\files\data\sub`, v2, "ann", "ann-1"))
-	f.unlink(v1)
-	f.ok(f.unmap(`\\files\data`))
-	f.mappings(`\\files\data ann ok`)
-
-	f.start() // a new process finds the links
-	f.ok(f.unmap(`\\files\data`))
-	f.mappings(`\\files\data ann ok`)
-
-	f.unlink(v2)
-	f.ok(f.unmap(`\\files\data\sub`))
-	f.mappings()
 }
 
 // csi-driver-smb removes the mapping first, and then the link.
@@ -1015,42 +933,19 @@ func TestTwoSpellingsOfAUser(t *testing.T) {
 func TestInvalidRequestsChangeNothing(t *testing.T) {
 	f := begin(t)
 	v := f.volume("v1")
-	f.ok(winfs.MkdirAll(t.Context(), f.node, `C:\var\lib\kubelet\taken`))
-	for _, c := range []struct {
-		name, remote, local, user, password string
-		kind                                error
-		text                                string
-	}{
-		{"no remote path", "", v, "ann", "x", hosterr.ErrInvalid, "remote path is empty"},
-		{"a server alone", `\\files`, v, "ann", "x", hosterr.ErrInvalid, `remote path (\\files) is invalid`},
-		{"no server", `files\data`, v, "ann", "x", hosterr.ErrInvalid, `remote path (files\data) is invalid`},
-		{"a long path", `\\?\C:\Windows`, v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
-		{"a device", `\\.\pipe\x`, v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
-		{"a drive", `C:\Windows`, v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
-		{"a way up", `\\files\data\..\..\x`, v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
-		{"WebDAV", `\\files@SSL\data`, v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
-		{"a stream", `\\files\data\a:b`, v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
-		{"a NUL", "\\\\files\\data\x00", v, "ann", "x", hosterr.ErrInvalid, "is invalid"},
-		{"a relative link", `\\files\data`, `x\y`, "ann", "x", hosterr.ErrInvalid, "not an absolute Windows path"},
-		{"something else is there", `\\files\data`, `C:\var\lib\kubelet\taken`, "ann", "ann-1", hosterr.ErrAlreadyExists, "creating link"},
-		{"no directory for the link", `\\files\data`, `C:\var\lib\kubelet\none\x`, "ann", "ann-1", hosterr.ErrNotFound, "creating link"},
-		{"a user that is none", `\\files\data`, v, `CORP\`, "x", hosterr.ErrInvalid, "user name"},
-		{"a password with a NUL", `\\files\data`, v, "ann", "a\x00b", hosterr.ErrInvalid, "password"},
+	for _, c := range []struct{ name, remote, user, password, text string }{
+		{"a NUL", "\\\\files\\data\x00", "ann", "x", "is invalid"},
+		{"a user that is none", `\\files\data`, `CORP\`, "x", "user name"},
+		{"a password with a NUL", `\\files\data`, "ann", "a\x00b", "password"},
 	} {
 		before := len(f.log.String())
 		f.calls = map[string]int{}
-		f.refused(f.mount(c.remote, c.local, c.user, c.password), c.kind, c.text)
-		if f.calls["UseAdd"]+f.calls["UseDel"] > 0 || len(f.log.String()) != before && c.kind == hosterr.ErrInvalid {
+		f.refused(f.mount(c.remote, v, c.user, c.password), hosterr.ErrInvalid, c.text)
+		if f.calls["UseAdd"]+f.calls["UseDel"] > 0 || len(f.log.String()) != before {
 			t.Errorf("%s: calls %v, log %s", c.name, f.calls, f.log.String()[before:])
 		}
 	}
 	f.mappings()
-	if _, err := f.smb.NewSMBGlobalMapping(t.Context(), nil); !errors.Is(err, hosterr.ErrInvalid) {
-		t.Errorf("nil request: %v", err)
-	}
-	if _, err := f.smb.RemoveSMBGlobalMapping(t.Context(), nil); !errors.Is(err, hosterr.ErrInvalid) {
-		t.Errorf("nil request: %v", err)
-	}
 }
 
 func TestServerRefusals(t *testing.T) {
@@ -1082,39 +977,22 @@ func serverRefusals(t *testing.T, w behavior.Windows) {
 	f.mappings(`\\files\data corp\eve ok`)
 }
 
-// If the link cannot be made, the new mapping is removed again.
-func TestFailedLinkLeavesNoMapping(t *testing.T) {
-	f := begin(t)
-	v := f.volume("v1")
-	fail := func(c *win32.Call) error {
-		if c.Name == "DeviceIoControl" && c.Code == win32.FSCTL_SET_REPARSE_POINT {
-			return win32.ERROR_DISK_FULL
-		}
-		return c.Do()
-	}
-	f.hook.Store(&fail)
-	if err := f.mount(`\\files\data`, v, "ann", "ann-1"); !errors.Is(err, win32.ERROR_DISK_FULL) {
-		t.Errorf("got %v, want ERROR_DISK_FULL", err)
-	}
-	f.mappings()
-	f.heal()
-	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-}
-
 // If the links cannot be read, the mapping counts as in use.
 func TestUnreadableLinksKeepMapping(t *testing.T) {
-	f := begin(t)
-	v := f.volume("v1")
-	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-	f.fail("DeviceIoControl", win32.ERROR_IO_DEVICE)
-	f.ok(f.unmap(`\\files\data`))
-	f.heal()
-	f.mappings(`\\files\data ann ok`)
-	f.start()
-	f.fail("QueryDirectory", win32.STATUS_IO_DEVICE_ERROR)
-	f.ok(f.unmap(`\\files\data`))
-	f.heal()
-	f.mappings(`\\files\data ann ok`)
+	synctest.Test(t, func(t *testing.T) {
+		f := begin(t)
+		v := f.volume("v1")
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		f.fail("DeviceIoControl", win32.ERROR_IO_DEVICE)
+		f.ok(f.unmap(`\\files\data`))
+		f.heal()
+		f.mappings(`\\files\data ann ok`)
+		f.start()
+		f.fail("QueryDirectory", win32.STATUS_IO_DEVICE_ERROR)
+		f.ok(f.unmap(`\\files\data`))
+		f.heal()
+		f.mappings(`\\files\data ann ok`)
+	})
 }
 
 // Windows fails once to read a link or a directory of the kubelet's. A volume was unstaged
@@ -1295,27 +1173,6 @@ func TestIncompleteSearchIsRepeatedLater(t *testing.T) {
 	})
 }
 
-// The process does not know the credentials of mappings that existed before its start.
-func TestProxyRestart(t *testing.T) {
-	f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: behavior.SMBUsersShown})})
-	v1, v2 := f.volume("v1"), f.volume("v2")
-	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
-	f.start()
-	f.refused(f.mount(`\\files\data`, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
-	f.calls = map[string]int{}
-	f.ok(f.mount(`\\files\data`, v2, "ann", "ann-1"))
-	if f.calls["UseDel"] != 0 {
-		t.Error("a working mapping in use was replaced")
-	}
-	f.read(v1)
-	f.read(v2)
-	// Without links it is replaced, so that the server verifies the password.
-	f.unlink(v1)
-	f.unlink(v2)
-	f.start()
-	f.refused(f.mount(`\\files\data`, v1, "ann", "wrong"), hosterr.ErrPermissionDenied)
-}
-
 // After a restart, the password of a mapping in use is unknown. The server verifies the
 // password of each request. A request with a wrong password does not affect the mapping.
 func TestPasswordIsVerifiedAfterRestart(t *testing.T) {
@@ -1373,36 +1230,12 @@ func TestUnknownUserAfterRestart(t *testing.T) {
 	f.refused(f.mount(`\\files\data`, v2, "ann", "ann-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
 }
 
-// worlds calls test in each world of the options that SMB has.
-func worlds(t *testing.T, test func(t *testing.T, w behavior.Windows)) {
-	all := []behavior.Windows{{}}
-	for _, o := range behavior.All() {
-		if !strings.HasPrefix(o.Key, "smb") || o.Key == "smbAfterReboot" {
-			continue
-		}
-		var more []behavior.Windows
-		for _, w := range all {
-			for _, v := range o.Values {
-				*o.Of(&w) = v.Name
-				more = append(more, w)
-			}
-		}
-		all = more
-	}
-	if len(all) < 24 {
-		t.Fatalf("%d worlds", len(all))
-	}
-	for _, w := range all {
-		t.Run(strings.Join([]string{w.SMBUsers, w.SMBErrors, w.SMBServerGone, w.SMBCalls}, ","), func(t *testing.T) { test(t, w) })
-	}
-}
-
 // After a restart, while a share is in use: no wrong password gets a link, and every right one
 // does, no matter which other driver came first with a valid account of the server.
 func TestRestartWhileAShareIsInUse(t *testing.T) {
-	worlds(t, func(t *testing.T, w behavior.Windows) {
-		f := beginOn(t, nodespec.Config{World: behavior.In("", w)})
-		hidden := w.SMBUsers == behavior.SMBUsersHidden
+	for _, users := range lists {
+		f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: users})})
+		hidden := users == behavior.SMBUsersHidden
 		old1, old2, bobs := f.volume("old1"), f.volume("old2"), f.volume("bobs")
 		f.ok(f.mount(`\\files\data`, old1, "ann", "ann-1"))
 		f.ok(f.mount(`\\files\data`, old2, "ann", "ann-1"))
@@ -1429,9 +1262,13 @@ func TestRestartWhileAShareIsInUse(t *testing.T) {
 			refused("bob", "ann")
 			f.ok(f.mount(`\\files\data`, old1, "ann", "ann-1"))
 			refused("bob", "ann")
+			f.calls = map[string]int{}
 			f.ok(f.mount(`\\files\data`, fresh(), "ann", "ann-1"))
+			if f.calls["UseDel"] != 0 {
+				t.Error("a mapping in use that works was replaced")
+			}
 			strangers()
-			return
+			continue
 		}
 		for range 2 { // bob's links are old, too, after another restart
 			f.ok(f.mount(`\\files\data`, bobs, "bob", "bob-1"))
@@ -1451,7 +1288,7 @@ func TestRestartWhileAShareIsInUse(t *testing.T) {
 		f.mappings(`\\files\data ann ok`)
 		f.read(bobs)
 		f.read(old1)
-	})
+	}
 }
 
 // A request that the server accepts for a mapping of an unknown user does not remove the mapping
@@ -1723,19 +1560,21 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 
 // The service keeps no record of shares without a mapping, as callers can name any number.
 func TestUnmappedSharesAreForgotten(t *testing.T) {
-	f := begin(t)
-	for i := range 50 {
-		remote := fmt.Sprintf(`\\server-%d\data`, i)
-		f.refused(f.mount(remote, "", "ann", "x"), hosterr.ErrUnavailable)
-		f.ok(f.unmap(remote))
-	}
-	v := f.volume("v1")
-	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-	f.unlink(v)
-	f.ok(f.unmap(`\\files\data`))
-	if n := f.smb.Remembered(); n != 0 {
-		t.Errorf("%d shares are remembered", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := begin(t)
+		for i := range 50 {
+			remote := fmt.Sprintf(`\\server-%d\data`, i)
+			f.refused(f.mount(remote, "", "ann", "x"), hosterr.ErrUnavailable)
+			f.ok(f.unmap(remote))
+		}
+		v := f.volume("v1")
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		f.unlink(v)
+		f.ok(f.unmap(`\\files\data`))
+		if n := f.smb.Remembered(); n != 0 {
+			t.Errorf("%d shares are remembered", n)
+		}
+	})
 }
 
 // A node with more directories than the search visits: mappings are kept.
@@ -1769,64 +1608,68 @@ func (i incomplete) Links() ([]smbapi.Link, error) { return nil, smbapi.ErrIncom
 // is made, requests wait. If it keeps the directory open, every mapping of an earlier
 // process counts as in use.
 func TestSearchWithDirectoriesInUse(t *testing.T) {
-	f := begin(t)
-	v := f.volume("v1")
-	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-	other := f.volume("v2")
-	dir := strings.TrimSuffix(other, `\globalmount`)
-	hold := func() win32.Handle {
-		t.Helper()
-		h, err := f.win.NtCreateFile(0, `\??\`+dir, win32.DELETE|win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, 0, win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-		f.ok(err)
-		return h
-	}
-
-	f.start()
-	h, looks := hold(), 0
-	hook := func(c *win32.Call) error {
-		err := c.Do()
-		if win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) {
-			if looks++; looks == 3 {
-				f.ok(f.win.CloseHandle(h))
-			}
+	synctest.Test(t, func(t *testing.T) {
+		f := begin(t)
+		v := f.volume("v1")
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		other := f.volume("v2")
+		dir := strings.TrimSuffix(other, `\globalmount`)
+		hold := func() win32.Handle {
+			t.Helper()
+			h, err := f.win.NtCreateFile(0, `\??\`+dir, win32.DELETE|win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, 0, win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+			f.ok(err)
+			return h
 		}
-		return err
-	}
-	f.hook.Store(&hook)
-	f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
-	f.heal()
-	if looks != 3 || strings.Contains(f.log.String(), "was incomplete") {
-		t.Errorf("opened a directory in use %d times, want 3; log:\n%s", looks, f.log)
-	}
 
-	f.start()
-	h = hold()
-	f.unlink(v)
-	f.ok(f.unmap(`\\files\data`))
-	f.ok(f.win.CloseHandle(h))
-	f.mappings(`\\files\data ann ok`, `\\files\logs ann ok`)
-	if !strings.Contains(f.log.String(), "was incomplete") {
-		t.Errorf("the log does not say that the search was incomplete:\n%s", f.log)
-	}
+		f.start()
+		h, looks := hold(), 0
+		hook := func(c *win32.Call) error {
+			err := c.Do()
+			if win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) {
+				if looks++; looks == 3 {
+					f.ok(f.win.CloseHandle(h))
+				}
+			}
+			return err
+		}
+		f.hook.Store(&hook)
+		f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
+		f.heal()
+		if looks != 3 || strings.Contains(f.log.String(), "was incomplete") {
+			t.Errorf("opened a directory in use %d times, want 3; log:\n%s", looks, f.log)
+		}
+
+		f.start()
+		h = hold()
+		f.unlink(v)
+		f.ok(f.unmap(`\\files\data`))
+		f.ok(f.win.CloseHandle(h))
+		f.mappings(`\\files\data ann ok`, `\\files\logs ann ok`)
+		if !strings.Contains(f.log.String(), "was incomplete") {
+			t.Errorf("the log does not say that the search was incomplete:\n%s", f.log)
+		}
+	})
 }
 
 // The search skips a directory or link that is being removed.
 func TestSearchDuringRemoval(t *testing.T) {
-	f := begin(t)
-	link := f.volume("v1")
-	f.ok(f.mount(`\\files\data`, link, "ann", "ann-1"))
-	dir := strings.TrimSuffix(f.volume("v2"), `\globalmount`)
-	for _, path := range []string{dir, link} {
-		f.start()
-		h, err := f.win.NtCreateFile(0, `\??\`+path, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE,
-			win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_OPEN_REPARSE_POINT|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-		f.ok(err)
-		f.ok(f.win.SetInformation(h, win32.FileDispositionInformationEx, win32.EncodeDisposition(win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS)))
-		f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
-		f.ok(f.unmap(`\\files\logs`))
-		f.ok(f.win.CloseHandle(h))
-	}
-	f.mappings(`\\files\data ann ok`)
+	synctest.Test(t, func(t *testing.T) {
+		f := begin(t)
+		link := f.volume("v1")
+		f.ok(f.mount(`\\files\data`, link, "ann", "ann-1"))
+		dir := strings.TrimSuffix(f.volume("v2"), `\globalmount`)
+		for _, path := range []string{dir, link} {
+			f.start()
+			h, err := f.win.NtCreateFile(0, `\??\`+path, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE,
+				win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_OPEN_REPARSE_POINT|win32.FILE_SYNCHRONOUS_IO_NONALERT)
+			f.ok(err)
+			f.ok(f.win.SetInformation(h, win32.FileDispositionInformationEx, win32.EncodeDisposition(win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS)))
+			f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
+			f.ok(f.unmap(`\\files\logs`))
+			f.ok(f.win.CloseHandle(h))
+		}
+		f.mappings(`\\files\data ann ok`)
+	})
 }
 
 func TestSameUser(t *testing.T) {
@@ -1843,72 +1686,68 @@ func TestSameUser(t *testing.T) {
 	}
 }
 
-// Each Win32 call fails in turn, either before it has an effect or after it. The
-// driver's retry succeeds, and after the removal no mapping is left. Mappings of other
-// programs are kept.
+// While a mapping is replaced, each Win32 call fails in turn, either before it has an effect or after
+// it. The driver's retry succeeds, and after the removal no mapping is left. Mappings of other
+// programs are kept. Other situations are in test/operations.
 func TestRetryAfterEachFailure(t *testing.T) {
-	setups := []struct {
-		name string
-		prep func(f *fixture, v string) // makes the state before the request
-	}{
-		{"nothing mapped", func(*fixture, string) {}},
-		{"after a restart", func(f *fixture, v string) {
-			f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-			f.ok(f.win.Reboot())
-			f.start()
-		}},
-		{"another password", func(f *fixture, v string) {
-			f.ok(f.win.SetSMBPassword("files", "ann", "ann-0"))
-			f.ok(f.mount(`\\files\data`, v, "ann", "ann-0"))
-			f.ok(f.win.SetSMBPassword("files", "ann", "ann-1"))
-		}},
-		{"another user on the server", func(f *fixture, v string) {
-			f.ok(f.mount(`\\files\logs`, "", "bob", "bob-1"))
-		}},
-	}
-	for _, setup := range setups {
-		for _, lost := range []bool{false, true} {
-			failed := true
-			for at := 1; failed; at++ {
-				if at > 200 {
-					t.Fatalf("%s: more than 200 calls", setup.name)
-				}
-				f := begin(t, nodespec.SMBServer{Name: "other", Shares: []string{"data"}, NodeAccount: true})
-				f.ok(f.win.UseAdd(win32.NewUse{Remote: `\\other\data`}))
-				v := f.volume("v1")
-				setup.prep(f, v)
-				f.ok(f.win.SetSMBMappingStatus(`\\other\data`, "ok"))
-				calls := 0
-				failed = false
-				hook := func(c *win32.Call) error {
-					if c.Name == "CloseHandle" {
-						return c.Do() // does not fail
+	synctest.Test(t, func(t *testing.T) {
+		setups := []struct {
+			name string
+			prep func(f *fixture, v string) // makes the state before the request
+		}{
+			{"another password", func(f *fixture, v string) {
+				f.ok(f.win.SetSMBPassword("files", "ann", "ann-0"))
+				f.ok(f.mount(`\\files\data`, v, "ann", "ann-0"))
+				f.ok(f.win.SetSMBPassword("files", "ann", "ann-1"))
+			}},
+			{"another user on the server", func(f *fixture, v string) {
+				f.ok(f.mount(`\\files\logs`, "", "bob", "bob-1"))
+			}},
+		}
+		for _, setup := range setups {
+			for _, lost := range []bool{false, true} {
+				failed := true
+				for at := 1; failed; at++ {
+					if at > 200 {
+						t.Fatalf("%s: more than 200 calls", setup.name)
 					}
-					if calls++; calls != at {
-						return c.Do()
-					}
-					failed = true
-					if lost && strings.HasPrefix(c.Name, "Use") {
-						if err := c.Do(); err != nil {
-							return err
+					f := begin(t, nodespec.SMBServer{Name: "other", Shares: []string{"data"}, NodeAccount: true})
+					f.ok(f.win.UseAdd(win32.NewUse{Remote: `\\other\data`}))
+					v := f.volume("v1")
+					setup.prep(f, v)
+					f.ok(f.win.SetSMBMappingStatus(`\\other\data`, "ok"))
+					calls := 0
+					failed = false
+					hook := func(c *win32.Call) error {
+						if c.Name == "CloseHandle" {
+							return c.Do() // does not fail
 						}
+						if calls++; calls != at {
+							return c.Do()
+						}
+						failed = true
+						if lost && strings.HasPrefix(c.Name, "Use") {
+							if err := c.Do(); err != nil {
+								return err
+							}
+						}
+						return win32.ERROR_UNEXP_NET_ERR
 					}
-					return win32.ERROR_UNEXP_NET_ERR
+					f.hook.Store(&hook)
+					first := f.mount(`\\files\data`, v, "ann", "ann-1")
+					f.heal()
+					if err := f.mount(`\\files\data`, v, "ann", "ann-1"); err != nil {
+						t.Fatalf("%s: call %d failed (after its effect: %t) with %v; the retry returned %v", setup.name, at, lost, first, err)
+					}
+					f.read(v)
+					f.mappings(`\\files\data ann ok`, `\\other\data  ok`)
+					f.unlink(v)
+					f.ok(f.unmap(`\\files\data`))
+					f.mappings(`\\other\data  ok`)
 				}
-				f.hook.Store(&hook)
-				first := f.mount(`\\files\data`, v, "ann", "ann-1")
-				f.heal()
-				if err := f.mount(`\\files\data`, v, "ann", "ann-1"); err != nil {
-					t.Fatalf("%s: call %d failed (after its effect: %t) with %v; the retry returned %v", setup.name, at, lost, first, err)
-				}
-				f.read(v)
-				f.mappings(`\\files\data ann ok`, `\\other\data  ok`)
-				f.unlink(v)
-				f.ok(f.unmap(`\\files\data`))
-				f.mappings(`\\other\data  ok`)
 			}
 		}
-	}
+	})
 }
 
 // A request with credentials that the server refuses does not take a mapping that works away
@@ -1938,24 +1777,26 @@ func TestRefusedCredentialsKeepTheOnlyUserOfAMapping(t *testing.T) {
 
 // A disk that is missing for a moment does not hide the links that use a mapping.
 func TestLinkOnADiskThatIsMissingForAMoment(t *testing.T) {
-	f := begin(t)
-	v := f.volume("v1")
-	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-	for _, process := range []string{"the one that made the link", "the next one"} {
-		hook := func(c *win32.Call) error {
-			if c.Name == "NtCreateFile" && (strings.HasSuffix(c.Path, "globalmount") || strings.HasSuffix(c.Path, "v1")) {
-				return win32.ERROR_NO_SUCH_DEVICE
+	synctest.Test(t, func(t *testing.T) {
+		f := begin(t)
+		v := f.volume("v1")
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		for _, process := range []string{"the one that made the link", "the next one"} {
+			hook := func(c *win32.Call) error {
+				if c.Name == "NtCreateFile" && (strings.HasSuffix(c.Path, "globalmount") || strings.HasSuffix(c.Path, "v1")) {
+					return win32.ERROR_NO_SUCH_DEVICE
+				}
+				return c.Do()
 			}
-			return c.Do()
+			f.hook.Store(&hook)
+			if err := f.unmap(`\\files\data`); err != nil && !errors.Is(err, hosterr.ErrUnavailable) {
+				t.Errorf("%s: %v", process, err)
+			}
+			f.heal()
+			f.mappings(`\\files\data ann ok`)
+			f.start()
 		}
-		f.hook.Store(&hook)
-		if err := f.unmap(`\\files\data`); err != nil && !errors.Is(err, hosterr.ErrUnavailable) {
-			t.Errorf("%s: %v", process, err)
-		}
-		f.heal()
-		f.mappings(`\\files\data ann ok`)
-		f.start()
-	}
+	})
 }
 
 // The search for links waits once for a disk that is missing, not for each link on it.
