@@ -134,15 +134,13 @@ func (r *report) fuzz(ctx context.Context, t fuzzTarget, binary, cache string, e
 		if err == nil && strings.Contains(log.String(), "not built with coverage") {
 			err = errors.New("the test binary is not instrumented for fuzzing")
 		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
 		if err != nil {
 			r.logf("%s", log.String())
-			r.cur.failed++
+			r.fail()
 			return fmt.Errorf("%s in %s: %w", t.name, t.dir, err)
 		}
 		r.logf("  %-24s %s", t.name, lastProgress(log.String()))
-		r.cur.passed++
+		r.pass()
 		return nil
 	}
 }

@@ -57,12 +57,12 @@ func generators() []generator {
 }
 
 // generate returns the stages that write generated files.
-func generate(some []generator) []stage {
-	var stages []stage
+func generate(some []generator) []phase {
+	var phases []phase
 	for _, g := range some {
-		stages = append(stages, stage{g.name, g.does, g.budget, g.write})
+		phases = append(phases, phase{{g.name, g.does, g.budget, g.write}})
 	}
-	return stages
+	return phases
 }
 
 // checkGenerated fails on a generated file that is out of date, and on a go.mod file that is

@@ -148,26 +148,20 @@ func (r *report) attr(e event) {
 	if e.Key != measured {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.logf("  %s: %s", e.Test, e.Value)
 }
 
 func (r *report) ended(e event, key string, parent bool, output []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch e.Action {
-	case "fail":
+	switch {
+	case e.Action == "skip":
+		r.skip(key, skipReason(output))
+	case e.Action == "fail":
 		r.logf("%s", strings.TrimRight(strings.Join(output, ""), "\n"))
 		if !parent {
-			r.cur.failed++
+			r.fail()
 		}
-	case "skip":
-		r.skip(key, skipReason(output))
-	case "pass":
-		if !parent {
-			r.cur.passed++
-		}
+	case !parent:
+		r.pass()
 	}
 }
 

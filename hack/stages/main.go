@@ -30,7 +30,7 @@ type stage struct {
 	run    func(context.Context, *report) error
 }
 
-func lists() map[string][]stage {
+func lists() map[string][]phase {
 	setup := stage{"setup", "install the Debian packages that tests use", 3 * time.Minute, installPackages}
 	images := stage{"images", "download the disk images that Windows wrote, of Debian's source packages, once", time.Minute, getImages}
 	tools := stage{"tools", "build staticcheck, deadcode, govulncheck and actionlint in the versions of hack/release", 2 * time.Minute, buildTools}
@@ -66,20 +66,32 @@ func lists() map[string][]stage {
 	longFuzz := stage{"fuzz", "every fuzz target for five minutes", 5 * time.Hour, fuzzAll(5 * time.Minute)}
 	flood := stage{"flood", "10 seconds of callers, broken connections and failing Win32 calls on the daemon that was built", time.Minute, floodDaemon}
 	longFlood := stage{"flood", "the same for ten minutes, under the race detector", 12 * time.Minute, floodUnderRace}
-	return map[string][]stage{
-		"check":        {format, generated, vet, unitQuick},
-		"test":         {setup, images, tools, format, generated, workflows, vet, static, dead, vuln, build, unit, example, deploy, release, race, fuzz, published, flood, kill, wine, lab, demo},
-		"fuzz":         {fuzz},
-		"kill":         {setup, build, kill},
-		"soak":         {setup, images, build, kills, volumes, worlds, faults, content, hunt, longFlood, longFuzz},
-		"wine":         {setup, wine},
-		"gcepd":        {gce},
-		"apiserver":    {server},
-		"cluster":      {cluster},
+	return map[string][]phase{
+		"check": {{unitQuick, generated, vet, format}},
+		"test": {
+			{setup, images, tools},
+			{static, dead, vet, generated, vuln, build, format, workflows},
+			{unit, wine, race, lab, example, published, deploy, fuzz, kill, flood, release},
+			{demo},
+		},
+		"fuzz":         {{fuzz}},
+		"kill":         {{setup}, {build}, {kill}},
+		"soak":         {{setup}, {images}, {build}, {kills}, {volumes}, {worlds}, {faults}, {content}, {hunt}, {longFlood}, {longFuzz}},
+		"wine":         {{setup}, {wine}},
+		"gcepd":        {{gce}},
+		"apiserver":    {{server}},
+		"cluster":      {{cluster}},
 		"generate":     generate(generators()),
 		"generate-api": generate(generators()[:1]),
 	}
 }
+
+// A phase is stages that run at the same time, so many at once, and start in their order. The next
+// phase starts when all have ended.
+type phase []stage
+
+// lanes is how many stages of a phase run at once. More than two wait less, and take more memory.
+const lanes = 3
 
 func run(args []string, stdout io.Writer) int {
 	known := lists()
@@ -90,29 +102,27 @@ func run(args []string, stdout io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
-	stages := known[args[0]]
+	phases := known[args[0]]
+	stages := slices.Concat(phases...)
 	var total time.Duration
 	fmt.Fprintf(stdout, "%s: %d stages\n", args[0], len(stages))
 	for _, s := range stages {
 		fmt.Fprintf(stdout, "  %-12s up to %-6s %s\n", s.name, s.budget, s.does)
 		total += s.budget
 	}
-	fmt.Fprintf(stdout, "  %-12s up to %s\n\n", "together", total)
+	fmt.Fprintf(stdout, "  %-12s up to %s one after another\n\n", "together", total)
 
-	r := &report{out: stdout, began: time.Now()}
 	if dir := inMemory(); dir != "" {
 		defer os.RemoveAll(dir)
 		os.Setenv("TMPDIR", dir)
 	}
-	for _, s := range stages {
-		if ctx.Err() != nil {
-			break
-		}
-		r.do(ctx, s)
+	all := &summary{out: stdout, began: time.Now()}
+	for _, p := range phases {
+		all.do(ctx, p)
 	}
-	code := r.close(args[0])
-	if len(r.done) < len(stages) { // also between two stages
-		fmt.Fprintf(stdout, "interrupted: %d of %d stages ran\n", len(r.done), len(stages))
+	code := all.close(args[0])
+	if len(all.done) < len(stages) { // also between two stages
+		fmt.Fprintf(stdout, "interrupted: %d of %d stages ran\n", len(all.done), len(stages))
 		return 1
 	}
 	return code
@@ -136,24 +146,92 @@ func inMemory() string {
 	return dir
 }
 
-// report collects what the stages did. Tests are counted from the records of go test.
-type report struct {
+// summary has what the stages did.
+type summary struct {
 	out   io.Writer
-	mu    sync.Mutex // held while something is counted
-	done  []result
 	began time.Time
-
-	start time.Time
-	cur   *result
+	mu    sync.Mutex // held while something is printed
+	done  []*report
 }
 
-type result struct {
-	stage                   stage
-	took                    time.Duration
+// do runs the stages of a phase. After an interrupt none starts.
+func (all *summary) do(ctx context.Context, p phase) {
+	reports := make([]*report, len(p))
+	slots := make(chan struct{}, lanes)
+	var wg sync.WaitGroup
+	for i, s := range p {
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if len(p) == 1 {
+				reports[i] = s.do(ctx, all.out)
+			} else {
+				reports[i] = all.beside(ctx, s)
+			}
+		})
+	}
+	wg.Wait()
+	all.done = append(all.done, slices.DeleteFunc(reports, func(r *report) bool { return r == nil })...)
+}
+
+// beside runs a stage while others run. What it prints is shown whole when it has ended.
+func (all *summary) beside(ctx context.Context, s stage) *report {
+	print := func(from io.Reader) error {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		_, err := io.Copy(all.out, from)
+		return err
+	}
+	print(strings.NewReader("... " + s.name + " starts\n"))
+	out, err := os.CreateTemp("", s.name) // a file, because processes write to it, too
+	if err == nil {
+		defer os.Remove(out.Name())
+		defer out.Close()
+		r := s.do(ctx, out)
+		if _, err = out.Seek(0, io.SeekStart); err == nil {
+			err = print(out)
+		}
+		r.err = errors.Join(r.err, err)
+		return r
+	}
+	return &report{stage: s, failed: 1, err: err}
+}
+
+// report is what one stage did. Tests are counted from the records of go test.
+type report struct {
+	stage stage
+	out   io.Writer
+	took  time.Duration
+	err   error
+
+	mu                      sync.Mutex // held while something is counted
 	passed, failed, skipped int
 	skips                   map[string][]string // reason → what was skipped
 	slow                    []string            // packages whose tests take long
-	err                     error
+	used                    time.Duration       // of the CPUs, by commands
+}
+
+// do runs a stage, which prints to out.
+func (s stage) do(ctx context.Context, out io.Writer) *report {
+	r := &report{stage: s, out: out}
+	r.logf("=== %s: %s (up to %s)", s.name, s.does, s.budget)
+	start := time.Now()
+	r.err = s.run(ctx, r)
+	r.took = time.Since(start).Round(100 * time.Millisecond)
+	if len(r.slow) > 0 {
+		r.logf("  slow packages: %s", strings.Join(r.slow, ", "))
+	}
+	took := fmt.Sprintf("%s, CPU %s", r.took, r.used.Round(100*time.Millisecond))
+	if r.err != nil {
+		r.failed = max(r.failed, 1)
+		r.logf("--- %s FAILED after %s: %v\n", s.name, took, r.err)
+	} else {
+		r.logf("--- %s ok in %s\n", s.name, took)
+	}
+	return r
 }
 
 // long is from when on the tests of a package are named for their time.
@@ -164,20 +242,8 @@ func (r *report) packageEnded(e event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if took := time.Duration(e.Elapsed * float64(time.Second)).Round(time.Second); took >= long {
-		r.cur.slow = append(r.cur.slow, fmt.Sprintf("%s %s", path.Base(e.Package), took))
+		r.slow = append(r.slow, fmt.Sprintf("%s %s", path.Base(e.Package), took))
 	}
-}
-
-// do runs a stage.
-func (r *report) do(ctx context.Context, s stage) {
-	r.begin(s)
-	r.end(s.run(ctx, r))
-}
-
-func (r *report) begin(s stage) {
-	fmt.Fprintf(r.out, "=== %s: %s (up to %s)\n", s.name, s.does, s.budget)
-	r.start = time.Now()
-	r.cur = &result{stage: s, skips: map[string][]string{}}
 }
 
 // together calls functions at the same time: their tests wait, for limits and for processes.
@@ -191,67 +257,62 @@ func together(all ...func() error) error {
 	return errors.Join(errs...)
 }
 
-// pass counts a check that is not a test.
+// pass counts a test or another check.
 func (r *report) pass() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.cur.passed++
+	r.passed++
+}
+
+func (r *report) fail() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed++
 }
 
 func (r *report) skip(what, reason string) {
-	r.cur.skipped++
-	r.cur.skips[reason] = append(r.cur.skips[reason], what)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.skipped++
+	if r.skips == nil {
+		r.skips = map[string][]string{}
+	}
+	r.skips[reason] = append(r.skips[reason], what)
 }
 
 func (r *report) logf(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", args...) }
 
-func (r *report) end(err error) {
-	r.cur.took = time.Since(r.start).Round(100 * time.Millisecond)
-	r.cur.err = err
-	if len(r.cur.slow) > 0 {
-		r.logf("  slow packages: %s", strings.Join(r.cur.slow, ", "))
-	}
-	if err != nil {
-		if r.cur.failed == 0 {
-			r.cur.failed = 1
-		}
-		r.logf("--- %s FAILED after %s: %v\n", r.cur.stage.name, r.cur.took, err)
-	} else {
-		r.logf("--- %s ok in %s\n", r.cur.stage.name, r.cur.took)
-	}
-	r.done = append(r.done, *r.cur)
-	r.cur = nil
-}
-
 // close prints the summary and returns the exit code.
-func (r *report) close(name string) int {
+func (all *summary) close(name string) int {
+	logf := func(format string, args ...any) { fmt.Fprintf(all.out, format+"\n", args...) }
 	var passed, failed, skipped int
-	r.logf("=== summary of %s", name)
-	r.logf("  %-12s %9s %9s %7s %7s %7s", "stage", "budget", "took", "passed", "failed", "skipped")
-	for _, d := range r.done {
+	var used time.Duration
+	logf("=== summary of %s", name)
+	logf("  %-12s %9s %9s %9s %7s %7s %7s", "stage", "budget", "took", "CPU", "passed", "failed", "skipped")
+	for _, d := range all.done {
 		note := ""
 		if d.took > d.stage.budget {
 			note = "  over budget"
 		}
-		r.logf("  %-12s %9s %9s %7d %7d %7d%s", d.stage.name, d.stage.budget, d.took, d.passed, d.failed, d.skipped, note)
-		passed, failed, skipped = passed+d.passed, failed+d.failed, skipped+d.skipped
+		logf("  %-12s %9s %9s %9s %7d %7d %7d%s", d.stage.name, d.stage.budget, d.took, d.used.Round(time.Second), d.passed, d.failed, d.skipped, note)
+		passed, failed, skipped, used = passed+d.passed, failed+d.failed, skipped+d.skipped, used+d.used
 	}
-	r.logf("  %-12s %9s %9s %7d %7d %7d", "all", "", time.Since(r.began).Round(time.Second), passed, failed, skipped)
-	for _, d := range r.done {
+	logf("  %-12s %9s %9s %9s %7d %7d %7d", "all", "", time.Since(all.began).Round(time.Second), used.Round(time.Second), passed, failed, skipped)
+	for _, d := range all.done {
 		for reason, what := range d.skips {
-			r.logf("  skipped in %s, %d: %s", d.stage.name, len(what), reason)
-			r.logf("      %s", strings.Join(what, "\n      "))
+			logf("  skipped in %s, %d: %s", d.stage.name, len(what), reason)
+			logf("      %s", strings.Join(what, "\n      "))
 		}
 	}
-	for _, d := range r.done {
+	for _, d := range all.done {
 		if d.err != nil {
-			r.logf("  FAILED %s: %v", d.stage.name, d.err)
+			logf("  FAILED %s: %v", d.stage.name, d.err)
 		}
 	}
 	if !strings.HasPrefix(name, "generate") {
-		r.logf("  not run at all: anything on a real Windows; see docs/develop/verification.md")
+		logf("  not run at all: anything on a real Windows; see docs/develop/verification.md")
 	}
-	r.logf("%d passed, %d failed, %d skipped", passed, failed, skipped)
+	logf("%d passed, %d failed, %d skipped", passed, failed, skipped)
 	if failed > 0 {
 		return 1
 	}

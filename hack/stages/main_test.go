@@ -2,12 +2,15 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -28,33 +31,55 @@ func TestCountSeesPassFailSkipAndReasons(t *testing.T) {
 `
 	var out strings.Builder
 	r := &report{out: &out}
-	r.begin(stage{name: "unit"})
 	r.count(bufio.NewScanner(strings.NewReader(records)))
-	c := r.cur
-	if c.passed != 1 || c.failed != 1 || c.skipped != 1 {
-		t.Errorf("passed %d, failed %d, skipped %d, want one of each", c.passed, c.failed, c.skipped)
+	if r.passed != 1 || r.failed != 1 || r.skipped != 1 {
+		t.Errorf("passed %d, failed %d, skipped %d, want one of each", r.passed, r.failed, r.skipped)
 	}
-	if got := c.skips["needs sgdisk"]; len(got) != 1 || got[0] != "p TestB" {
-		t.Errorf("skips = %v, want TestB with its reason", c.skips)
+	if got := r.skips["needs sgdisk"]; len(got) != 1 || got[0] != "p TestB" {
+		t.Errorf("skips = %v, want TestB with its reason", r.skips)
 	}
 	if !strings.Contains(out.String(), "got 1, want 2") {
 		t.Errorf("the failing test's output is not shown: %q", out.String())
 	}
 }
 
-func TestAFailedStageFailsTheRun(t *testing.T) {
+// Stages run side by side, what each prints stays together, and a failed one fails the run.
+func TestStagesOfAPhaseRunSideBySide(t *testing.T) {
 	var out strings.Builder
-	r := &report{out: &out}
-	r.begin(stage{name: "a"})
-	r.pass()
-	r.end(nil)
-	r.begin(stage{name: "b"})
-	r.end(errors.New("boom"))
-	if code := r.close("test"); code != 1 {
+	all := &summary{out: &out}
+	var began sync.WaitGroup
+	began.Add(lanes)
+	var p phase
+	for i := range lanes {
+		p = append(p, stage{name: fmt.Sprint("s", i), run: func(_ context.Context, r *report) error {
+			r.logf("one")
+			began.Done()
+			began.Wait() // all run now
+			r.logf("two")
+			r.pass()
+			if i == 1 {
+				return errors.New("boom")
+			}
+			return nil
+		}})
+	}
+	all.do(t.Context(), p)
+	if code := all.close("test"); code != 1 {
 		t.Errorf("exit code %d after a failed stage, want 1", code)
 	}
-	if !strings.HasSuffix(out.String(), "1 passed, 1 failed, 0 skipped\n") {
-		t.Errorf("closing line is not the count: %q", out.String())
+	if got := out.String(); strings.Count(got, "one\ntwo\n--- ") != lanes || !strings.Contains(got, "--- s1 FAILED after 0s, CPU 0s: boom\n") || !strings.HasSuffix(got, "FAILED s1: boom\n  not run at all: anything on a real Windows; see docs/develop/verification.md\n3 passed, 1 failed, 0 skipped\n") {
+		t.Errorf("printed: %s", got)
+	}
+}
+
+func TestNoStageStartsAfterAnInterrupt(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	all := &summary{out: io.Discard}
+	s := stage{name: "s", run: func(context.Context, *report) error { interrupt(); return ctx.Err() }}
+	all.do(ctx, phase{s})
+	all.do(ctx, phase{s, s})
+	if len(all.done) != 1 || all.done[0].err == nil {
+		t.Errorf("%d stages ran, want the one that was interrupted", len(all.done))
 	}
 }
 
@@ -68,7 +93,6 @@ func TestUnknownListIsRefused(t *testing.T) {
 func TestMeasuredNumbersAreShown(t *testing.T) {
 	var out strings.Builder
 	r := &report{out: &out}
-	r.begin(stage{name: "wine"})
 	r.count(bufio.NewScanner(strings.NewReader(`{"Action":"attr","Package":"p","Test":"TestTime","Key":"measured","Value":"7 ms"}`)))
 	if !strings.Contains(out.String(), "TestTime: 7 ms") {
 		t.Errorf("what was measured is not shown: %q", out.String())
@@ -87,7 +111,7 @@ func TestOutputOfATestThatDiedIsShown(t *testing.T) {
 		says("goroutine\n")
 	}
 	in.WriteString(`{"Action":"fail","Package":"p"}`)
-	r := &report{out: &out, cur: &result{skips: map[string][]string{}}}
+	r := &report{out: &out}
 	r.count(bufio.NewScanner(strings.NewReader(in.String())))
 	if got := out.String(); !strings.Contains(got, "TestA did not end:\nSIGSEGV: segmentation violation\ngoroutine\n") {
 		t.Errorf("shown: %q", got)

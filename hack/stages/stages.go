@@ -55,7 +55,7 @@ const programTags = "-tags=grpcnotrace,nethttpomithttp2"
 // command returns a command whose output goes to the reader. Everything is compiled as the
 // programs are, so that nothing is compiled twice: without a C compiler, unless env has
 // CGO_ENABLED, with -trimpath, and in the workspace with the programs' build tags.
-func (r *report) command(ctx context.Context, dir string, env []string, name string, args ...string) *exec.Cmd {
+func (r *report) command(ctx context.Context, dir string, env []string, name string, args ...string) command {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
 	flags := strings.TrimSpace(os.Getenv("GOFLAGS") + " -trimpath")
@@ -64,7 +64,28 @@ func (r *report) command(ctx context.Context, dir string, env []string, name str
 	}
 	c.Env = append(append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+flags), env...)
 	c.Stdout, c.Stderr = r.out, r.out
-	return c
+	return command{c, r}
+}
+
+// A command counts the CPU time that it takes, with the processes that it starts and waits for.
+type command struct {
+	*exec.Cmd
+	r *report
+}
+
+func (c command) Run() error {
+	if err := c.Start(); err != nil {
+		return err
+	}
+	return c.Wait()
+}
+
+func (c command) Wait() error {
+	err := c.Cmd.Wait()
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	c.r.used += c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+	return err
 }
 
 // installPackages installs the Debian packages of judges and compilers, each known by a
@@ -127,7 +148,7 @@ func installPackages(ctx context.Context, r *report) error {
 		r.logf("%s", log.String())
 		return fmt.Errorf("apt-get install %s: %w", strings.Join(missing, " "), err)
 	}
-	r.cur.passed += len(missing)
+	r.passed += len(missing)
 	return nil
 }
 
