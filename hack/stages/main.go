@@ -1,6 +1,7 @@
 // Command stages runs a list of stages: the checks of `make check`, `make test` and
-// others, and the generators of `make generate`. It prints what each stage does and how
-// long it may take, and at the end what passed, what failed, and what was skipped and why.
+// others, and the generators of `make generate`. It prints what each stage does and how long
+// it may take, and at the end what passed, what failed, and what was skipped and why. Stages that
+// do not need one another run at the same time.
 package main
 
 import (
@@ -26,7 +27,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout)) }
 type stage struct {
 	name   string
 	does   string        // one line for the reader
-	budget time.Duration // on 2 cores with an empty build cache; going over is reported, not failed
+	budget time.Duration // on 2 cores with an empty build cache, beside another; going over is reported, not failed
 	run    func(context.Context, *report) error
 }
 
@@ -41,19 +42,19 @@ func lists() map[string][]phase {
 	dead := stage{"deadcode", "no function that no program reaches, for linux and windows", 40 * time.Second, deadCode}
 	workflows := stage{"workflows", "actionlint of the workflows of GitHub", 10 * time.Second, lintWorkflows}
 	vuln := stage{"govulncheck", "known vulnerabilities in what each module requires, if the database can be reached", 3 * time.Minute, govulncheck}
-	unit := stage{"unit", "go vet and the tests of every module", 10 * time.Minute, unitTests}
+	unit := stage{"unit", "go vet and the tests of every module", 15 * time.Minute, unitTests}
 	unitQuick := stage{"unit", "tests of every module except slow ones; those of . and client only after a change", 2 * time.Minute, quickTests}
-	example := stage{"example", "the adapter for mount-utils; csi-sanity and the life of volumes on the example driver, for each kind of volume", 3 * time.Minute, exampleModule}
+	example := stage{"example", "the adapter for mount-utils; csi-sanity and the life of volumes on the example driver, for each kind of volume", 5 * time.Minute, exampleModule}
 	volumes := stage{"volumes", "10,000 volumes of the example driver, with failing Win32 calls and restarts, and as many with kills of the daemon", time.Hour, lifecycles(10_000)}
 	deploy := stage{"deploy", "the chart and manifests by Helm and strict decoding, the admission policies by the API server's code, alerts and dashboard by Prometheus'", 5 * time.Minute, deployFiles}
 	server := stage{"apiserver", "builds kube-apiserver and etcd once, installs the chart and the manifests, whose policies refuse and admit pods and volumes, and rolls releases out to 200 nodes", 15 * time.Minute, realServer}
 	cluster := stage{"cluster", "builds Kubernetes and the sidecars of CSI once; one node, then ten: claims, growth, moves; and what goes wrong in the field", 40 * time.Minute, realCluster}
 	release := stage{"release", "a release of small programs, made twice: equal files, and an image that a registry's library reads", 90 * time.Second, releaseModule}
-	race := stage{"race", "the concurrent packages under the race detector", 6 * time.Minute, raceTests}
+	race := stage{"race", "the concurrent packages under the race detector", 10 * time.Minute, raceTests}
 	build := stage{"build", "the programs for this machine and for Windows", 2 * time.Minute, buildAll}
 	published := stage{"published", "the published client modules call our daemon, each in its own process", 2 * time.Minute, publishedClients}
-	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, disks by a driver, and the example driver; installs Wine once (root, Debian)", 10 * time.Minute, wineTests}
-	lab := stage{"lab", "Windows drivers under Wine, on a simulated node: the example's, and a public one, GCE PD, which it downloads once", 5 * time.Minute, labTests(vetted, "./...")}
+	wine := stage{"wine", "the Windows build under Wine 10: pipes, the service, files, disks by a driver, and the example driver; installs Wine once (root, Debian)", 15 * time.Minute, wineTests}
+	lab := stage{"lab", "Windows drivers under Wine, on a simulated node: the example's, and a public one, GCE PD, which it downloads once", 8 * time.Minute, labTests(vetted, "./...")}
 	gce := stage{"gcepd", "a public driver, GCE PD, under Wine: csi-sanity, volumes, beta versions; downloads it once", 5 * time.Minute, labTests(vettedBefore, "./gcepd")}
 	kill := stage{"kill", "the daemon is killed 100 times during calls, and what it has confirmed is still there; and 100 times while it logs", 2 * time.Minute, killTests(100)}
 	kills := stage{"kill", "the same, 5,000 times", 30 * time.Minute, killTests(5000)}
@@ -91,7 +92,7 @@ func lists() map[string][]phase {
 type phase []stage
 
 // lanes is how many stages of a phase run at once. More than two wait less, and take more memory.
-const lanes = 3
+const lanes = 2
 
 func run(args []string, stdout io.Writer) int {
 	known := lists()
