@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -1487,45 +1485,17 @@ func TestOtherHostAPI(t *testing.T) {
 	}
 }
 
-// No password appears in logs, responses, state files or printed values.
+// No password appears in printed values: a driver in process prints them. TestSecretsAreNotWritten of
+// the daemon has logs, errors, responses and state files.
 func TestSecretsAreNotPrinted(t *testing.T) {
-	const first, second, wrong = "MARKED-one", "MARKED-two", "MARKED-wrong"
-	f := begin(t, nodespec.SMBServer{Name: "vault", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: "ann", Password: first}, {User: "bob", Password: second}}})
-	var seen bytes.Buffer
-	trace := func(c *win32.Call) error {
-		err := c.Do()
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		fmt.Fprintf(&seen, "%v %+v %#v %s %s %v\n", c, *c, *c, c.In, c.Out, err)
-		return err
-	}
-	f.hook.Store(&trace)
-	v1, v2 := f.volume("v1"), f.volume("v2")
-	try := func(remote, local, user, password string) {
-		err := f.mount(remote, local, user, password)
-		fmt.Fprintf(&seen, "%v %+v %#v %s\n", err, err, err, hosterr.HintOf(err))
-	}
-	try(`\\vault\data`, v1, "ann", wrong)
-	try(`\\vault\data`, v1, "ann", first)
-	try(`\\vault\data`, v1, "ann", first)
-	try(`\\vault\data`, v2, "ann", second)
-	try(`\\vault\data`, v2, "bob", second)
-	try(`\\vault\none`, v2, "ann", first)
-	try(`\\vault\data`, `x`, "ann", first)
-	try(`\\vault\data\..`, v1, "ann", first)
-	f.ok(f.win.SetSMBPassword("vault", "ann", second))
-	f.ok(f.win.Reboot())
-	f.start()
-	try(`\\vault\data`, v1, "ann", first)
-	try(`\\vault\data`, v1, "ann", second)
-	f.fail("UseAdd", win32.ERROR_UNEXP_NET_ERR)
-	f.ok(f.win.Reboot())
-	try(`\\vault\data`, v1, "ann", second)
-
-	in := smb.NewSMBGlobalMappingRequest{RemotePath: `\\vault\data`, Username: "ann", Password: first}
-	account := nodespec.SMBAccount{User: "ann", Password: first}
+	const secret = "MARKED-one"
+	f := begin(t, nodespec.SMBServer{Name: "vault", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: "ann", Password: secret}}})
+	f.ok(f.mount(`\\vault\data`, f.volume("v1"), "ann", secret))
+	in := smb.NewSMBGlobalMappingRequest{RemotePath: `\\vault\data`, Username: "ann", Password: secret}
+	account := nodespec.SMBAccount{User: "ann", Password: secret}
 	info, err := f.win.Show()
 	f.ok(err)
+	var seen bytes.Buffer
 	for _, v := range []any{in, &in, []*smb.NewSMBGlobalMappingRequest{&in}, struct {
 		In *smb.NewSMBGlobalMappingRequest
 	}{&in}, f.smb, f.node, info, account, []nodespec.SMBAccount{account}} {
@@ -1537,21 +1507,12 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		f.ok(err)
 		seen.Write(text)
 	}
-	err = filepath.WalkDir(f.state, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		seen.Write(text)
-		return err
-	})
-	f.ok(err)
 	seen.WriteString(f.log.String())
 	text := seen.String()
-	if len(text) < 10_000 || !strings.Contains(text, "ann") {
+	if len(text) < 5_000 || !strings.Contains(text, "ann") {
 		t.Errorf("checked only %d bytes", len(text))
 	}
-	for _, secret := range []string{"MARKED", fmt.Sprintf("%x", first), fmt.Sprintf("%x", win32.UTF16("MARK"))} {
+	for _, secret := range []string{"MARKED", fmt.Sprintf("%x", secret), fmt.Sprintf("%x", win32.UTF16("MARK"))} {
 		if i := strings.Index(text, secret); i >= 0 {
 			t.Errorf("the output contains a secret: …%q…", text[max(0, i-200):min(len(text), i+50)])
 		}

@@ -467,24 +467,11 @@ func misbehave(ctx context.Context, random *rand.Rand, dropped *atomic.Int64) {
 }
 
 // While one pipe has reached its limits and all its calls hang in Windows, the other pipes
-// respond as usual. While many callers flood one pipe, a caller on another pipe gets as
-// much done as each of them.
+// respond as usual.
 func TestFloodOfOnePipeDoesNotBlockOthers(t *testing.T) {
 	sockets(t)
 	startFlooded(t)
 	node := newTestNode(t)
-	quiet := func(ctx context.Context, n int) error {
-		for range n {
-			if _, err := node.files.PathExists(ctx, &filesystemv1.PathExistsRequest{Path: `C:\var\lib\kubelet`}); err != nil {
-				return err
-			}
-			if _, err := node.system.GetService(ctx, &systemv1.GetServiceRequest{Name: "MSiSCSI"}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-
 	if err := control(t).Fail(t.Context(), nodespec.Fault{Call: "Interfaces", Delay: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
@@ -505,8 +492,14 @@ func TestFloodOfOnePipeDoesNotBlockOthers(t *testing.T) {
 	for refused.Load() < 96 {
 		time.Sleep(time.Millisecond)
 	}
-	if err := quiet(t.Context(), 500); err != nil {
-		t.Errorf("another pipe, while one hangs: %v", err)
+	for range 500 {
+		_, err := node.files.PathExists(t.Context(), &filesystemv1.PathExistsRequest{Path: `C:\var\lib\kubelet`})
+		if err == nil {
+			_, err = node.system.GetService(t.Context(), &systemv1.GetServiceRequest{Name: "MSiSCSI"})
+		}
+		if err != nil {
+			t.Fatalf("another pipe, while one hangs: %v", err)
+		}
 	}
 	// One more call is rejected at once, or takes the place of another one.
 	further, end := context.WithTimeout(t.Context(), time.Second)
@@ -520,41 +513,6 @@ func TestFloodOfOnePipeDoesNotBlockOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	callers.Wait()
-
-	ctx, cancel = context.WithCancel(t.Context())
-	defer cancel()
-	var flooded atomic.Int64
-	for range floodCallers {
-		disks := diskv1.NewDiskClient(node.connect(t, "disk", "v1"))
-		callers.Go(func() {
-			for ctx.Err() == nil {
-				if _, err := disks.GetDiskState(ctx, &diskv1.GetDiskStateRequest{}); err == nil {
-					flooded.Add(1)
-				}
-			}
-		})
-	}
-	for flooded.Load() < 10*floodCallers {
-		time.Sleep(time.Millisecond)
-	}
-	before, begin := flooded.Load(), time.Now()
-	const pairs = 100
-	if err := quiet(t.Context(), pairs); err != nil {
-		t.Errorf("another pipe, while one is flooded: %v", err)
-	}
-	each := float64(flooded.Load()-before) / floodCallers
-	took := time.Since(begin)
-	cancel()
-	callers.Wait()
-	begin = time.Now()
-	if err := quiet(t.Context(), pairs); err != nil {
-		t.Error(err)
-	}
-	t.Attr("measured", fmt.Sprintf("%d calls on quiet pipes took %v during the flood, %v alone; each of %d callers of the flood made %.0f",
-		2*pairs, took.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond), floodCallers, each))
-	if each > 2*pairs*2 {
-		t.Errorf("while a caller on another pipe made %d calls, each of the flood made %.0f", 2*pairs, each)
-	}
 }
 
 func control(t *testing.T) *simcontrol.Client {

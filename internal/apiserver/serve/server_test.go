@@ -19,7 +19,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -28,10 +27,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
-	smbv1 "github.com/kubernetes-csi/csi-proxy/client/api/smb/v1"
 	diskclient "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	oldclient "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1alpha1"
-	smbclient "github.com/kubernetes-csi/csi-proxy/client/groups/smb/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
@@ -169,115 +166,6 @@ func TestPanicInInterceptorReturnsInternal(t *testing.T) {
 		wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error { return nil }}})
 	if _, err := dialDisk(t).Rescan(t.Context(), &diskv1.RescanRequest{}); status.Code(err) != codes.Internal {
 		t.Errorf("Rescan = %v, want Internal", err)
-	}
-}
-
-func TestInterceptorSeesVersionAndStatus(t *testing.T) {
-	socketDir(t)
-	var log logBuffer
-	var mu sync.Mutex
-	var seen []string
-	watch := func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-		out, err := handle(ctx, in)
-		mu.Lock()
-		defer mu.Unlock()
-		seen = append(seen, info.FullMethod+" "+status.Code(err).String())
-		return out, err
-	}
-	begin(t, serve.Config{Log: log.logger(slog.LevelInfo), Interceptors: []grpc.UnaryServerInterceptor{watch}},
-		wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error { return hosterr.Wrap("rescan", "", hosterr.ErrUnavailable) }}})
-	dialDisk(t).Rescan(t.Context(), &diskv1.RescanRequest{})
-	mu.Lock()
-	defer mu.Unlock()
-	if want := []string{"/v1.Disk/Rescan Unavailable"}; !slices.Equal(seen, want) {
-		t.Errorf("interceptor saw %q, want %q", seen, want)
-	}
-}
-
-func TestDeadlineOfCallerOrMethod(t *testing.T) {
-	socketDir(t)
-	deadlines := make(chan time.Duration, 1)
-	begin(t, serve.Config{}, wire.Groups{Disk: &fakeDisk{rescan: func(ctx context.Context) error {
-		d, ok := ctx.Deadline()
-		if !ok {
-			return errors.New("no deadline")
-		}
-		deadlines <- time.Until(d)
-		return nil
-	}}})
-	c := dialDisk(t)
-	if _, err := c.Rescan(t.Context(), &diskv1.RescanRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	if d := <-deadlines; d < 4*time.Minute || d > 5*time.Minute {
-		t.Errorf("a rescan without a deadline got %v, want five minutes", d)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
-	defer cancel()
-	if _, err := c.Rescan(ctx, &diskv1.RescanRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	if d := <-deadlines; d < 2*time.Hour {
-		t.Errorf("call with a deadline of three hours got %v", d)
-	}
-}
-
-func TestErrorHasCodeTextAndDetails(t *testing.T) {
-	socketDir(t)
-	var log logBuffer
-	begin(t, serve.Config{Log: log.logger(slog.LevelInfo)}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
-		return hosterr.WithHint("rescan", "disk 7", hosterr.ErrNotFound, "attach it")
-	}}})
-	_, err := dialDisk(t).Rescan(t.Context(), &diskv1.RescanRequest{})
-	s := status.Convert(err)
-	if s.Code() != codes.NotFound || s.Message() != "rescan disk 7: not found" {
-		t.Errorf("status = %v %q, want NotFound with the error's text", s.Code(), s.Message())
-	}
-	if len(s.Details()) != 1 {
-		t.Fatalf("details = %v, want one", s.Details())
-	}
-	info := s.Details()[0].(*errdetails.ErrorInfo)
-	if info.Reason != "NOT_FOUND" || info.Domain != "csi-proxy" || info.Metadata["op"] != "rescan" ||
-		info.Metadata["target"] != "disk 7" || info.Metadata["hint"] != "attach it" {
-		t.Errorf("ErrorInfo = %v, want reason, domain, op, target and hint", info)
-	}
-	for _, part := range []string{"level=WARN", "pipe=csi-proxy-disk-v1", "method=/v1.Disk/Rescan", "code=NotFound", `err="rescan disk 7: not found"`} {
-		if !strings.Contains(log.String(), part) {
-			t.Errorf("log = %q, want %q in it", log.String(), part)
-		}
-	}
-	if n := strings.Count(log.String(), "\n"); n != 1 {
-		t.Errorf("log has %d lines, want one:\n%s", n, log.String())
-	}
-}
-
-func TestLogOmitsSecrets(t *testing.T) {
-	socketDir(t)
-	var log logBuffer
-	begin(t, serve.Config{Log: log.logger(slog.LevelDebug)}, wire.Groups{SMB: fakeSMB{}})
-	c, err := smbclient.NewClient()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_, err = c.NewSmbGlobalMapping(t.Context(), &smbv1.NewSmbGlobalMappingRequest{RemotePath: `\\server\share`, Username: "alice", Password: "hunter2"})
-	if status.Code(err) != codes.PermissionDenied {
-		t.Errorf("NewSmbGlobalMapping = %v, want PermissionDenied", err)
-	}
-	if got := log.String(); !strings.Contains(got, "alice") || strings.Contains(got, "hunter2") {
-		t.Errorf("debug log = %q, want the request without its password", got)
-	}
-}
-
-func TestLongErrorIsReturned(t *testing.T) {
-	socketDir(t)
-	var log logBuffer
-	begin(t, serve.Config{Log: log.logger(slog.LevelInfo)}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
-		return hosterr.Wrap("open", strings.Repeat("\xff", 3<<20), hosterr.ErrInvalid)
-	}}})
-	_, err := dialDisk(t).Rescan(t.Context(), &diskv1.RescanRequest{})
-	if status.Code(err) != codes.InvalidArgument {
-		t.Errorf("code = %v, want InvalidArgument", status.Code(err))
 	}
 }
 
