@@ -136,7 +136,7 @@ func (a *app) fillBundle(ctx context.Context, b *bundle) error {
 			if a.timeoutSet() {
 				args = append(args, "--timeout="+a.timeout.String())
 			}
-			run(ctx, args, strings.NewReader(""), &parts[i].out, &parts[i].notes)
+			(&app{stdin: strings.NewReader(""), stdout: &parts[i].out, stderr: &parts[i].notes, connect: a.connect}).run(ctx, args)
 		})
 	}
 	group.Go(func() { node, unknown = a.describe(ctx, &admin.DescribeRequest{Links: true, Sessions: true}) })

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -18,13 +17,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
-
-	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
@@ -49,9 +41,9 @@ const (
 // servedNode is a simulated node with csi-proxy, in memory, so that its time is that of a bubble.
 type servedNode struct {
 	*driver
-	t         *testing.T
-	bare      *emulated.Node
-	listeners map[string]*bufconn.Listener
+	memory
+	t    *testing.T
+	bare *emulated.Node
 
 	mu   sync.Mutex
 	hook func(*win32.Call) error
@@ -59,7 +51,7 @@ type servedNode struct {
 
 // newServed serves a node until the test ends.
 func newServed(t *testing.T, windows behavior.Windows) *servedNode {
-	n := &servedNode{t: t, listeners: map[string]*bufconn.Listener{}}
+	n := &servedNode{t: t, memory: memory{}}
 	must := func(err error) {
 		if err != nil {
 			t.Helper()
@@ -79,14 +71,8 @@ func newServed(t *testing.T, windows behavior.Windows) *servedNode {
 	dirs, err := policy.ParseDirs(kept.WorkingDirs)
 	must(err)
 	groups := wire.Groups{Disk: s.Disk, Filesystem: s.Filesystem, ISCSI: s.ISCSI, SMB: s.SMB, System: s.System, Volume: s.Volume, Check: (&policy.Rules{Dirs: dirs}).Check}
-	record := new(calls.Calls)
-	administrators := server.Pipe(s.Disk, record, nil, nil)
-	administrators.Listen = n.listen
-	all, err := serve.Open(t.Context(), serve.Config{Log: quiet, Listen: n.listen, Version: version, Calls: record, Steps: host.Steps}, append(serve.Pipes(wire.Services(groups)), administrators)...)
+	stop, err := n.serve(serve.Config{Steps: host.Steps}, wire.Services(groups), s.Disk, true)
 	must(err)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- all.Serve(ctx) }()
 	to := func(group string) remote.Option {
 		var newest string
 		for _, a := range catalog() {
@@ -101,8 +87,7 @@ func newServed(t *testing.T, windows behavior.Windows) *servedNode {
 	}
 	t.Cleanup(func() {
 		n.set(nil)
-		stop()
-		must(<-ended)
+		must(stop())
 		must(n.bare.Close())
 	})
 	d, err := remote.NewDisk(t.Context(), to("disk"))
@@ -130,20 +115,6 @@ func (fixed) Read(b []byte) (int, error) {
 		b[i] = drawn
 	}
 	return len(b), nil
-}
-
-func (n *servedNode) listen(name string) (net.Listener, error) {
-	n.listeners[name] = bufconn.Listen(1 << 16)
-	return n.listeners[name], nil
-}
-
-func (n *servedNode) connect(path string) (*grpc.ClientConn, error) {
-	name, err := pipe.Name(path)
-	if err != nil {
-		return nil, err
-	}
-	return grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return n.listeners[name].DialContext(ctx) }))
 }
 
 // call makes a Win32 call, or what the hook makes of it.

@@ -55,12 +55,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process immediately
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, connect: connect}
+	return (&app{stdin: stdin, stdout: stdout, stderr: stderr, connect: connect}).run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
 	root := a.command()
 	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout) // --help prints a result
-	root.SetErr(stderr)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout) // --help prints a result
+	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
 	if a.settled != nil {
 		a.settled()
