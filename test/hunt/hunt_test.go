@@ -15,8 +15,8 @@ var (
 	runs         = flag.Int("hunt.runs", 60, "number of runs of TestHunt")
 	seed         = flag.Uint64("hunt.seed", 1, "seed of the first run of TestHunt; each later run has the next one")
 	crowd        = flag.String("hunt.crowd", "", "the object that nearly all requests of TestHunt are about, such as iscsi")
-	replays      = flag.Int("hunt.replays", 12, "number of runs of TestSameChoicesSameTrace, the first with hunt.seed")
-	plantedTries = flag.Int("hunt.planted", 12, "number of runs in which TestPlanted shrinks each fault")
+	replays      = flag.Int("hunt.replays", 8, "number of runs of TestSameChoicesSameTrace, the first with hunt.seed")
+	plantedTries = flag.Int("hunt.planted", 3, "number of runs in which TestPlanted shrinks each fault")
 	tries        = flag.Int("hunt.tries", 400, "number of runs in which a fault is shrunk")
 )
 

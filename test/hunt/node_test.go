@@ -61,6 +61,7 @@ type world struct {
 	used    map[string]uint64    // the same of disks with a mounted volume
 	written map[string]time.Time // when the images were written
 	info    *nodespec.State      // or nil
+	infoAt  time.Time            // when info was taken
 	rest    bool                 // nothing has run for some minutes
 	named   *uint32              // the number of a disk that the request names which is being prepared, or nil
 	landing bool                 // disks of iSCSI sessions may arrive
@@ -184,6 +185,7 @@ func newWorld(t *testing.T, s *sim) *world {
 		t.Fatalf("the volume of %s is %+v, want one at 8 MiB that Windows does not recognize", foreignVolume, v)
 	}
 	initiator.land()
+	w.info = nil // the first look learns what drivers know
 	if err := w.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +297,7 @@ func (w *world) show() nodespec.State {
 		if err != nil {
 			w.s.fail(err.Error())
 		}
-		w.info = &info
+		w.info, w.infoAt = &info, time.Now()
 	}
 	return *w.info
 }

@@ -26,7 +26,8 @@ import (
 // everything is the variable with which the matrix has all of its images, as in make soak.
 const everything = "CSI_PROXY_ALL_IMAGES"
 
-// sample are the contents of which the short form of the matrix has all images.
+// sample are the contents of which the short form of the matrix has images: each with a third of
+// what may have happened to it.
 var sample = []string{"ext4", "XFS", "btrfs", "GFS2", "NTFS", "LUKS2", "LUKS with its header elsewhere", "md 1.0, without content", "GPT with an ext4", "VHDX", "text in the last sector", "bitlk-aes-xts-128.img", "exfat.img"}
 
 // No content of another system, of whatever age and in whatever state, is destroyed: as the
@@ -42,8 +43,9 @@ func TestForeignContentIsKept(t *testing.T) {
 	}
 	sum := &tally{seed: maphash.MakeSeed(), counts: map[string]int{}}
 	judge := func(t *testing.T, class, name string, size int64, base []piece) {
-		for _, h := range whatHappened() {
-			if class == byWindows && !h.everywhere || class == byOthers && h.name != "nothing" {
+		which := slices.Index(sample, name)
+		for k, h := range whatHappened() {
+			if class == byWindows && !h.everywhere || class == byOthers && h.name != "nothing" || !all && (which+k)%3 != 0 {
 				continue
 			}
 			i := m.after(t, h, class, name, size, base)

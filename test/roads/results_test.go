@@ -69,7 +69,6 @@ var (
 		{driver: "local static provisioner", worlds: []string{offline}, notes: "stage fails: the path is not a link: …",
 			why: "the administrator has to take the disk online"},
 	}
-	packageLossResults  []result
 	packageOrderResults = []result{
 		{driver: "AWS EBS", notes: tooEarly}, {driver: "GCE PD", notes: tooEarly}, {driver: "Azure Disk", notes: tooEarly}, {driver: "vSphere", notes: tooEarly},
 		{driver: "Azure File", notes: notThere}, {driver: "SMB", notes: notThere}, {driver: "Trident", notes: notThere},
