@@ -221,7 +221,7 @@ func TestPage(t *testing.T) {
 		{"story", "-read-only-api"},
 		{"down", ""},
 		{"up --beta", "The lab is up"},
-		{"run --cloud gce bin/gcepd/bin/windows_amd64/gce-pd-csi-driver.exe --run-controller-service=false", "serves CSI"},
+		{"run --cloud gce $(go env GOPATH)/bin/windows_amd64/gce-pd-csi-driver.exe --run-controller-service=false", "serves CSI"},
 		{"story", "DeleteVolume, again"},
 		{"down", ""},
 	} {
