@@ -257,7 +257,7 @@ func (f *fixture) wipeStart(n uint32) {
 // at their start only are refused by name if a partition's content begins at a place that
 // would be written.
 func TestPartitionsOnBlankAndClearedDisks(t *testing.T) {
-	each := 128 // of each remainder of 256 KiB, twice
+	each := 64 // each remainder of 256 KiB
 	if testing.Short() {
 		each = 25
 	}

@@ -489,12 +489,7 @@ func TestPartitionDiskRetriesTransientErrors(t *testing.T) {
 func TestRemovedDeviceIsNotFound(t *testing.T) {
 	for _, e := range []win32.Errno{win32.ERROR_DEV_NOT_EXIST, win32.ERROR_DEVICE_REMOVED} {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
-		f.Observe(func(c *win32.Call) error {
-			if c.Name == "CreateFile" {
-				return e
-			}
-			return c.Do()
-		})
+		f.Fail("CreateFile", 0, e)
 		wantKind(t, f.setState(1, false), hosterr.ErrNotFound)
 	}
 }
@@ -531,12 +526,7 @@ func (f *fixture) attributes(n uint32) uint64 {
 // A driver that does not know a disk's length knows its geometry.
 func TestGetDiskStatsByGeometry(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: 3 * tib})
-	f.Observe(func(c *win32.Call) error {
-		if c.Code == win32.IOCTL_DISK_GET_LENGTH_INFO {
-			return win32.ERROR_INVALID_FUNCTION
-		}
-		return c.Do()
-	})
+	f.Fail("", win32.IOCTL_DISK_GET_LENGTH_INFO, win32.ERROR_INVALID_FUNCTION)
 	if out, err := f.disk.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{DiskNumber: 1}); err != nil || out.TotalBytes != 3*tib {
 		t.Errorf("GetDiskStats = %v, %v, want 3 TiB", out, err)
 	}
@@ -607,12 +597,7 @@ func TestRescanUpdatesDisksWhenWindowsRefusesToScan(t *testing.T) {
 	if err := f.Windows.Grow(1, 2*gib); err != nil {
 		t.Fatal(err)
 	}
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "Reenumerate" {
-			return win32.ERROR_ACCESS_DENIED
-		}
-		return c.Do()
-	})
+	f.Fail("Reenumerate", 0, win32.ERROR_ACCESS_DENIED)
 	_, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{})
 	wantKind(t, err, hosterr.ErrPermissionDenied, "scan for new devices")
 	f.Observe(nil)

@@ -123,12 +123,7 @@ func TestUnknownFactsKeepReadOnlyDisksOffline(t *testing.T) {
 		arrived := onD()
 		arrived.Offline, arrived.ReadOnly = yes(), yes()
 		f := newFixture(t, nodespec.Config{}, arrived)
-		f.Observe(func(c *win32.Call) error {
-			if c.Name == call && c.Code == code {
-				return win32.ERROR_CRC
-			}
-			return c.Do()
-		})
+		f.Fail(call, code, win32.ERROR_CRC)
 		wantKind(t, f.setState(1, true), hosterr.ErrFailedPrecondition, "cannot find out which disks the node needs")
 		f.Observe(nil)
 		if f.online(1) {
@@ -148,12 +143,7 @@ func TestUnknownFactsKeepReadOnlyDisksOffline(t *testing.T) {
 func TestNodeWithoutClusters(t *testing.T) {
 	for _, code := range []win32.Errno{win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED} {
 		f := newFixture(t, nodespec.Config{}, onD())
-		f.Observe(func(c *win32.Call) error {
-			if c.Code == win32.IOCTL_DISK_IS_CLUSTERED {
-				return code
-			}
-			return c.Do()
-		})
+		f.Fail("", win32.IOCTL_DISK_IS_CLUSTERED, code)
 		if err := f.setState(1, false); err != nil {
 			t.Errorf("%s: %v", code.Name(), err)
 		}

@@ -97,12 +97,7 @@ func TestSetDiskReadOnlyReportsProtectedDisk(t *testing.T) {
 	wantKind(t, f.setReadOnly(3, false), hosterr.ErrFailedPrecondition, "it stays read-only")
 
 	// A Windows driver that reports success without a change.
-	f.Observe(func(c *win32.Call) error {
-		if c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES {
-			return nil
-		}
-		return c.Do()
-	})
+	f.Fail("", win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, nil)
 	wantKind(t, f.setReadOnly(4, false), hosterr.ErrFailedPrecondition, "it stays read-only")
 	f.Observe(nil)
 	if err := f.setReadOnly(4, false); err != nil {
@@ -126,12 +121,7 @@ func TestGetDiskReadOnlyByDriverError(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
-			f.Observe(func(call *win32.Call) error {
-				if call.Code == win32.IOCTL_DISK_IS_WRITABLE {
-					return c.answer
-				}
-				return call.Do()
-			})
+			f.Fail("", win32.IOCTL_DISK_IS_WRITABLE, c.answer)
 			out, err := f.disk.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 1})
 			if err != nil || out.IsReadOnly != c.readOnly {
 				t.Errorf("%+v, %v, want %t", out, err, c.readOnly)

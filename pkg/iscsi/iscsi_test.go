@@ -655,12 +655,7 @@ func TestDisconnectOfNeededDisk(t *testing.T) {
 	if f.count("LogoutIScsiTarget")+f.count("RemoveIScsiPersistentTarget") > 0 {
 		t.Errorf("%d logouts, %d persistent logins removed", f.count("LogoutIScsiTarget"), f.count("RemoveIScsiPersistentTarget"))
 	}
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "WindowsDirectory" {
-			return win32.ERROR_CRC
-		}
-		return c.Do()
-	})
+	f.Fail("WindowsDirectory", 0, win32.ERROR_CRC)
 	f.Node.WorkingDirs = f.Node.WorkingDirs[:len(f.Node.WorkingDirs)-1]
 	wants(t, "disconnect", f.disconnect(here, iqn), hosterr.ErrFailedPrecondition, "cannot find out which disks the node needs")
 	f.Observe(nil)
@@ -724,12 +719,7 @@ func TestDisconnectOfAnActiveDynamicDisk(t *testing.T) {
 // A session that does not tell its disks can be ended, with a line in the log.
 func TestDisconnectWithoutKnownDisks(t *testing.T) {
 	f := connected(t, 1)
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "GetDevicesForIScsiSession" {
-			return win32.ISDSC_CONNECTION_FAILED
-		}
-		return c.Do()
-	})
+	f.Fail("GetDevicesForIScsiSession", 0, win32.ISDSC_CONNECTION_FAILED)
 	f.must(f.disconnect(here, iqn))
 	if !strings.Contains(f.log.String(), "Cannot check whether disks of an iSCSI session are mounted") {
 		t.Error("the log does not say it")

@@ -111,6 +111,21 @@ type call struct {
 	answerErr error
 }
 
+// about returns a call about a share.
+func (s *SMB) about(ctx context.Context, remotePath string) (*call, error) {
+	remote, err := ParseRemotePath(remotePath)
+	if err != nil {
+		return nil, err
+	}
+	return &call{s: s, ctx: ctx, host: s.on(ctx, remote.Share), remote: remote, share: remote.Share}, nil
+}
+
+// with sets the credentials of the call, and what the mapping has to require.
+func (c *call) with(user, password string, privacy, integrity bool) error {
+	c.as, c.password, c.needs = c.s.credentialsOf(user, password), password, smbapi.Protection{Privacy: privacy, Integrity: integrity}
+	return checkCredentials(user, password)
+}
+
 // Format prints a call without its password.
 func (c *call) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "call about %s", c.share) }
 
@@ -147,7 +162,7 @@ func (s *SMB) NewSMBGlobalMapping(ctx context.Context, in *NewSMBGlobalMappingRe
 	if in == nil {
 		return nil, service.NoRequest("NewSMBGlobalMapping")
 	}
-	remote, err := ParseRemotePath(in.RemotePath)
+	c, err := s.about(ctx, in.RemotePath)
 	if err != nil {
 		return nil, err
 	}
@@ -157,14 +172,11 @@ func (s *SMB) NewSMBGlobalMapping(ctx context.Context, in *NewSMBGlobalMappingRe
 		if err != nil {
 			return nil, err
 		}
-		local = &p
+		c.local, local = in.LocalPath, &p
 	}
-	if err := checkCredentials(in.Username, in.Password); err != nil {
+	if err := c.with(in.Username, in.Password, in.RequirePrivacy, in.RequireIntegrity); err != nil {
 		return nil, err
 	}
-	c := &call{s: s, ctx: ctx, remote: remote, share: remote.Share, local: in.LocalPath, as: s.credentialsOf(in.Username, in.Password), password: in.Password,
-		needs: smbapi.Protection{Privacy: in.RequirePrivacy, Integrity: in.RequireIntegrity}}
-	c.host = s.on(ctx, c.share)
 	err = s.run(c, local, c.newMapping)
 	return service.Response(&NewSMBGlobalMappingResponse{}, err)
 }
@@ -232,16 +244,14 @@ func (s *SMB) UpdateSMBGlobalMapping(ctx context.Context, in *UpdateSMBGlobalMap
 	if in == nil {
 		return nil, service.NoRequest("UpdateSMBGlobalMapping")
 	}
-	remote, err := ParseRemotePath(in.RemotePath)
+	c, err := s.about(ctx, in.RemotePath)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkCredentials(in.Username, in.Password); err != nil {
+	c.update = true
+	if err := c.with(in.Username, in.Password, in.RequirePrivacy, in.RequireIntegrity); err != nil {
 		return nil, err
 	}
-	c := &call{s: s, ctx: ctx, remote: remote, share: remote.Share, as: s.credentialsOf(in.Username, in.Password), password: in.Password, update: true,
-		needs: smbapi.Protection{Privacy: in.RequirePrivacy, Integrity: in.RequireIntegrity}}
-	c.host = s.on(ctx, c.share)
 	out := &UpdateSMBGlobalMappingResponse{}
 	err = s.run(c, nil, func() error {
 		if _, err := service.Optional[more](c.host.api, "MapShare"); err != nil {
@@ -261,7 +271,7 @@ func (s *SMB) GetSMBGlobalMapping(ctx context.Context, in *GetSMBGlobalMappingRe
 	if in == nil {
 		return nil, service.NoRequest("GetSMBGlobalMapping")
 	}
-	remote, err := ParseRemotePath(in.RemotePath)
+	c, err := s.about(ctx, in.RemotePath)
 	if err != nil {
 		return nil, err
 	}
@@ -270,8 +280,6 @@ func (s *SMB) GetSMBGlobalMapping(ctx context.Context, in *GetSMBGlobalMappingRe
 			return nil, err
 		}
 	}
-	c := &call{s: s, ctx: ctx, share: remote.Share}
-	c.host = s.on(ctx, c.share)
 	out := &GetSMBGlobalMappingResponse{Status: MAPPING_STATUS_UNMAPPED}
 	err = service.Do(ctx, s.base, nil, func(smbapi.HostAPI) error {
 		if _, err := service.Optional[more](c.host.api, "Mappings"); err != nil {
@@ -308,12 +316,10 @@ func (s *SMB) RemoveSMBGlobalMapping(ctx context.Context, in *RemoveSMBGlobalMap
 	if in == nil {
 		return nil, service.NoRequest("RemoveSMBGlobalMapping")
 	}
-	remote, err := ParseRemotePath(in.RemotePath)
+	c, err := s.about(ctx, in.RemotePath)
 	if err != nil {
 		return nil, err
 	}
-	c := &call{s: s, ctx: ctx, share: remote.Share}
-	c.host = s.on(ctx, c.share)
 	err = s.run(c, nil, c.removeUnused)
 	return service.Response(&RemoveSMBGlobalMappingResponse{}, err)
 }

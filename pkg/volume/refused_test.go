@@ -40,12 +40,7 @@ func TestRefusedFormatKeepsWhatOthersWrite(t *testing.T) {
 func TestRefusedAllocationUnit(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(2*gib, ""))
 	id := f.id(1)
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "Format" {
-			return win32.ERROR_INVALID_PARAMETER
-		}
-		return c.Do()
-	})
+	f.Fail("Format", 0, win32.ERROR_INVALID_PARAMETER)
 	format := func(unit uint32) error {
 		_, err := f.volume.FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: id, AllocationUnitBytes: unit})
 		return err

@@ -428,12 +428,7 @@ func TestFormatVolumeRetriesVolumeInUse(t *testing.T) {
 // FormatVolume fails if Windows reports success without a file system.
 func TestFormatVolumeVerifiesResult(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, data(gib, ""))
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "Format" {
-			return nil
-		}
-		return c.Do()
-	})
+	f.Fail("Format", 0, nil)
 	wantKind(t, f.format(f.id(1)), hosterr.ErrUnavailable, "NTFS")
 }
 

@@ -121,6 +121,17 @@ func (n *Node) Observe(hook func(*win32.Call) error) {
 	n.hook.Store(&hook)
 }
 
+// Fail makes the Win32 calls of a name, of a control code, or of both fail, until [Node.Observe]. A
+// nil error is success without an effect.
+func (n *Node) Fail(name string, code uint32, err error) {
+	n.Observe(func(c *win32.Call) error {
+		if (name == "" || c.Name == name) && (code == 0 || c.Code == code) {
+			return err
+		}
+		return c.Do()
+	})
+}
+
 // Unchanged fails the test if do changes a disk, a volume or a mount point.
 func (n *Node) Unchanged(t testing.TB, do func()) {
 	t.Helper()
