@@ -26,50 +26,6 @@ func (f *fixture) wantReadOnly(n uint32, want bool) {
 	}
 }
 
-// The SAN policy makes a disk on a shared bus offline and read-only. A driver reverts both.
-func TestSetDiskReadOnlyMakesDiskUsable(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
-		Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}, Offline: yes(), ReadOnly: yes()})
-	f.wantReadOnly(1, true)
-	if err := f.setReadOnly(1, false); err != nil {
-		t.Fatal(err)
-	}
-	f.wantReadOnly(1, false)
-	if f.online(1) {
-		t.Fatal("making a disk writable took it online")
-	}
-	if err := f.setState(1, true); err != nil {
-		t.Fatal(err)
-	}
-	f.wantReadOnly(1, false)
-	if a := f.attributes(1); a != 0 {
-		t.Errorf("attributes %#x, want none", a)
-	}
-	f.unchanged(func() { // the disk already has this state
-		if err := f.setReadOnly(1, false); err != nil {
-			t.Error(err)
-		}
-	})
-
-	if err := f.setReadOnly(1, true); err != nil {
-		t.Fatal(err)
-	}
-	f.wantReadOnly(1, true)
-	if !f.online(1) {
-		t.Error("making a disk read-only took it offline")
-	}
-	f.unchanged(func() {
-		if err := f.setReadOnly(1, true); err != nil {
-			t.Error(err)
-		}
-	})
-	f.raw(1, func(h win32.Handle) {
-		if _, err := f.Windows.WriteAt(h, make([]byte, 512), 0); !errors.Is(err, win32.ERROR_WRITE_PROTECT) {
-			t.Errorf("writing to a read-only disk: %v", err)
-		}
-	})
-}
-
 // Windows clears its read-only attribute, but the disk itself still refuses writes.
 func TestSetDiskReadOnlyReportsProtectedDisk(t *testing.T) {
 	f := newFixture(t, nodespec.Config{},
@@ -141,15 +97,7 @@ func TestSetDiskReadOnlyRefusesDisksOfWindows(t *testing.T) {
 		}
 	})
 	f.wantReadOnly(0, false)
-}
-
-func TestReadOnlyRequestsRefused(t *testing.T) {
-	f := newFixture(t, nodespec.Config{})
-	_, err := f.disk.GetDiskReadOnly(t.Context(), nil)
-	wantKind(t, err, hosterr.ErrInvalid, "GetDiskReadOnly: the request is nil")
-	_, err = f.disk.SetDiskReadOnly(t.Context(), nil)
-	wantKind(t, err, hosterr.ErrInvalid, "SetDiskReadOnly: the request is nil")
-	_, err = f.disk.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 9})
+	_, err := f.disk.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 9})
 	wantKind(t, err, hosterr.ErrNotFound, "disk 9")
 	wantKind(t, f.setReadOnly(9, true), hosterr.ErrNotFound, "disk 9")
 }

@@ -210,26 +210,6 @@ func TestAuditOfWorkWithoutCaller(t *testing.T) {
 	})
 }
 
-func TestReadOnlyRefusesChanges(t *testing.T) {
-	socketDir(t)
-	var log logBuffer
-	begin(t, serve.Config{Log: log.logger(slog.LevelInfo), Audit: true, ReadOnly: true}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error {
-		t.Error("the service was called")
-		return nil
-	}}})
-	c := dialDisk(t)
-	if _, err := c.ListDiskIDs(t.Context(), &diskv1.ListDiskIDsRequest{}); err != nil {
-		t.Errorf("ListDiskIDs = %v, want success", err)
-	}
-	_, err := c.Rescan(t.Context(), &diskv1.RescanRequest{})
-	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "-read-only-api") {
-		t.Errorf("Rescan = %v, want PermissionDenied with the flag", err)
-	}
-	if got := lines(log.String(), "msg=Audit "); len(got) != 1 || !strings.Contains(got[0], "method=Rescan") || !strings.Contains(got[0], "result=PermissionDenied") {
-		t.Errorf("audited %q, want the refused request", got)
-	}
-}
-
 // Auditing costs nothing for requests that only read, and little for others.
 func TestAllocationsOfAudit(t *testing.T) {
 	socketDir(t)

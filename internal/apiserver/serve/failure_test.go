@@ -72,57 +72,48 @@ func TestFailureNamesCallerTargetAndSource(t *testing.T) {
 
 // Whether the client's end of a call or the server's deadline comes first is chance.
 func TestTimeoutsAreAlike(t *testing.T) {
-	socketDir(t)
-	var log logBuffer
-	const calls = 30
-	begun := make(chan struct{}, calls+1)
-	begin(t, serve.Config{Log: log.logger(slog.LevelInfo), Audit: true}, wire.Groups{Disk: &fakeDisk{rescan: func(ctx context.Context) error {
-		begun <- struct{}{}
-		<-ctx.Done()
-		return hosterr.Wrap("rescan", "", ctx.Err())
-	}}})
-	var group sync.WaitGroup
-	for range calls {
-		c := dialDisk(t)
-		group.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			defer cancel()
-			if _, err := c.Rescan(ctx, &diskv1.RescanRequest{}); status.Code(err) != codes.DeadlineExceeded {
-				t.Errorf("Rescan = %v, want DeadlineExceeded", err)
-			}
-		})
-	}
-	group.Wait()
-	logged := func() []string { return lines(log.String(), `msg="Request failed"`) }
-	for limit := time.Now().Add(time.Minute); len(logged()) < calls && time.Now().Before(limit); {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if n := len(logged()); n != calls {
-		t.Fatalf("%d failures are logged, want %d", n, calls)
-	}
-	for _, line := range append(logged(), lines(log.String(), "msg=Audit")...) {
-		if !strings.Contains(line, "=DeadlineExceeded") || strings.Contains(line, "context canceled") || strings.Contains(line, "failed") && !strings.Contains(line, "level=WARN") {
-			t.Errorf("the line of a timeout is %s", line)
+	synctest.Test(t, func(t *testing.T) {
+		var log logBuffer
+		const calls = 30
+		l := newMemory()
+		stop := inMemoryWith(t, serve.Config{Log: log.logger(slog.LevelInfo), Audit: true}, l, &fakeDisk{rescan: func(ctx context.Context) error {
+			<-ctx.Done()
+			return hosterr.Wrap("rescan", "", ctx.Err())
+		}})
+		defer stop()
+		var group sync.WaitGroup
+		for range calls {
+			c := diskv1.NewDiskClient(l.client(t))
+			group.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				if _, err := c.Rescan(ctx, &diskv1.RescanRequest{}); status.Code(err) != codes.DeadlineExceeded {
+					t.Errorf("Rescan = %v, want DeadlineExceeded", err)
+				}
+			})
 		}
-	}
-	// A caller that gives up early is another matter.
-	for len(begun) > 0 {
-		<-begun
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	go func() {
-		<-begun
-		cancel()
-	}()
-	if _, err := dialDisk(t).Rescan(ctx, &diskv1.RescanRequest{}); status.Code(err) != codes.Canceled {
-		t.Errorf("Rescan = %v, want Canceled", err)
-	}
-	for limit := time.Now().Add(time.Minute); !strings.Contains(log.String(), "code=Canceled") && time.Now().Before(limit); {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if got := lines(log.String(), "code=Canceled"); len(got) != 1 || !strings.Contains(got[0], "level=WARN") {
-		t.Errorf("the line of a call that was canceled is %q", got)
-	}
+		group.Wait()
+		synctest.Wait()
+		logged := lines(log.String(), `msg="Request failed"`)
+		if len(logged) != calls {
+			t.Fatalf("%d failures are logged, want %d", len(logged), calls)
+		}
+		for _, line := range append(logged, lines(log.String(), "msg=Audit")...) {
+			if !strings.Contains(line, "=DeadlineExceeded") || strings.Contains(line, "context canceled") || strings.Contains(line, "failed") && !strings.Contains(line, "level=WARN") {
+				t.Errorf("the line of a timeout is %s", line)
+			}
+		}
+		// A caller that gives up early is another matter.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		time.AfterFunc(time.Second, cancel)
+		if _, err := diskv1.NewDiskClient(l.client(t)).Rescan(ctx, &diskv1.RescanRequest{}); status.Code(err) != codes.Canceled {
+			t.Errorf("Rescan = %v, want Canceled", err)
+		}
+		synctest.Wait()
+		if got := lines(log.String(), "code=Canceled"); len(got) != 1 || !strings.Contains(got[0], "level=WARN") {
+			t.Errorf("the line of a call that was canceled is %q", got)
+		}
+	})
 }
 
 // The log says that the work of a call continues without its caller, and how it ended.
