@@ -406,7 +406,6 @@ func TestPathOutsideIsRefused(t *testing.T) {
 func TestSwapAtEveryCall(t *testing.T) { ways(t, testSwapAtEveryCall) }
 
 func testSwapAtEveryCall(t *testing.T, newWorld func(*testing.T) *world) {
-	victim := pods + `\victim`
 	swaps := map[string]int{}
 	defer func() {
 		for _, op := range operations() {
@@ -417,12 +416,14 @@ func testSwapAtEveryCall(t *testing.T, newWorld func(*testing.T) *world) {
 	}()
 	every := func(op operation, below string, fail error) {
 		t.Run(fmt.Sprintf("%s%s, %v", op.name, below, fail), func(t *testing.T) {
+			w := newWorld(t)
 			for k := 1; ; k++ {
-				w := newWorld(t)
+				victim := fmt.Sprintf(`%s\victim%d`, pods, k)
 				for _, d := range []string{``, `\deep`, `\deep\deeper`} {
 					w.dir(victim + d)
 				}
 				w.file(victim + `\deep\deeper\file`)
+				w.em.RemoveFile(kubelet + `\new`) // if "Symlink to" made it
 				swapped := false
 				w.hook = func(c *win32.Call) error {
 					if w.calls.Load() == int64(k) {
@@ -430,7 +431,7 @@ func testSwapAtEveryCall(t *testing.T, newWorld func(*testing.T) *world) {
 						swapped = true
 						// A directory with open handles inside cannot be
 						// renamed, so this attempt fails.
-						if w.rename(victim, `aside`) == nil {
+						if w.rename(victim, fmt.Sprintf(`aside%d`, k)) == nil {
 							w.plant(victim, junction(outside), true)
 							swaps[op.name]++
 						}
