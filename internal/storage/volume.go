@@ -15,9 +15,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
-// SameVolume compares two volume names as Windows does, ignoring case.
-func SameVolume(a, b string) bool { return strings.EqualFold(a, b) }
-
 // Volume is an open volume: the device, not the root directory of its file
 // system.
 type Volume struct{ device }

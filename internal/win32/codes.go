@@ -8,7 +8,6 @@ const (
 	SYNCHRONIZE           = 0x00100000
 	FILE_LIST_DIRECTORY   = 0x0001
 	FILE_ADD_FILE         = 0x0002
-	FILE_ADD_SUBDIR       = 0x0004
 	FILE_TRAVERSE         = 0x0020
 	FILE_READ_ATTRIBUTES  = 0x0080
 	FILE_WRITE_ATTRIBUTES = 0x0100
@@ -18,7 +17,6 @@ const (
 	FILE_SHARE_DELETE = 4
 
 	// CreateFile.
-	CREATE_NEW    = 1
 	OPEN_EXISTING = 3
 
 	// NtCreateFile dispositions.
@@ -194,15 +192,9 @@ const (
 // VDS_DISK_OFFLINE_REASON (vds.h). MSFT_Disk.OfflineReason has the same numbers, up to 7.
 // https://learn.microsoft.com/windows-hardware/drivers/storage/msft-disk
 const (
-	VDSDiskOfflineReasonNone                = 0
-	VDSDiskOfflineReasonPolicy              = 1
-	VDSDiskOfflineReasonRedundantPath       = 2
-	VDSDiskOfflineReasonSnapshot            = 3
-	VDSDiskOfflineReasonCollision           = 4
-	VDSDiskOfflineReasonResourceExhaustion  = 5
-	VDSDiskOfflineReasonWriteFailure        = 6
-	VDSDiskOfflineReasonDIScan              = 7
-	VDSDiskOfflineReasonLostDataPersistence = 8
+	VDSDiskOfflineReasonNone      = 0
+	VDSDiskOfflineReasonPolicy    = 1
+	VDSDiskOfflineReasonCollision = 4
 )
 
 // Reparse tags (ntifs.h).

@@ -45,8 +45,7 @@ const (
 
 // Constants with a different name in C.
 var otherSpelling = map[string]string{
-	"BusTypeISCSI":    "BusTypeiScsi",
-	"FILE_ADD_SUBDIR": "FILE_ADD_SUBDIRECTORY",
+	"BusTypeISCSI": "BusTypeiScsi",
 	// A macro in C, which picks this bit out of a tag.
 	"REPARSE_NAME_SURROGATE": "IsReparseTagNameSurrogate(0xFFFFFFFF)",
 }
@@ -66,15 +65,9 @@ var documented = map[string]uint64{
 	"DISK_ATTRIBUTE_OFFLINE":         1,
 	"DISK_ATTRIBUTE_READ_ONLY":       2,
 	// Microsoft: VDS_DISK_OFFLINE_REASON.
-	"VDSDiskOfflineReasonNone":                0,
-	"VDSDiskOfflineReasonPolicy":              1,
-	"VDSDiskOfflineReasonRedundantPath":       2,
-	"VDSDiskOfflineReasonSnapshot":            3,
-	"VDSDiskOfflineReasonCollision":           4,
-	"VDSDiskOfflineReasonResourceExhaustion":  5,
-	"VDSDiskOfflineReasonWriteFailure":        6,
-	"VDSDiskOfflineReasonDIScan":              7,
-	"VDSDiskOfflineReasonLostDataPersistence": 8,
+	"VDSDiskOfflineReasonNone":      0,
+	"VDSDiskOfflineReasonPolicy":    1,
+	"VDSDiskOfflineReasonCollision": 4,
 	// [MS-ERREF] 2.2 and 2.3.1.
 	"ERROR_NO_SUCH_DEVICE":             433,
 	"ERROR_REPARSE_POINT_ENCOUNTERED":  4395,

@@ -17,8 +17,8 @@ func (a *recorder) ControlService(name string, control uint32) (ServiceStatus, e
 	return ServiceStatus{State: SERVICE_STOP_PENDING}, a.err
 }
 
-func (a *recorder) DependentServices(name string, state uint32) ([]DependentService, error) {
-	a.record("DependentServices", name, state)
+func (a *recorder) DependentServices(name string) ([]DependentService, error) {
+	a.record("DependentServices", name)
 	return []DependentService{{Name: "dependent"}}, a.err
 }
 

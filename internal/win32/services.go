@@ -19,10 +19,8 @@ type Services interface {
 	// state of the service at that time.
 	ControlService(name string, control uint32) (ServiceStatus, error)
 	// DependentServices is EnumDependentServicesW: the services that depend on
-	// this one, in an order in which they can be stopped. With state
-	// SERVICE_ACTIVE it lists those that are not stopped, with SERVICE_STATE_ALL
-	// all of them.
-	DependentServices(name string, state uint32) ([]DependentService, error)
+	// this one and are not stopped, in an order in which they can be.
+	DependentServices(name string) ([]DependentService, error)
 }
 
 // Firmware gives access to the machine's firmware tables.
@@ -71,9 +69,6 @@ const (
 
 	SERVICE_CONTROL_STOP = 1
 	SERVICE_ACCEPT_STOP  = 1
-
-	SERVICE_ACTIVE    = 1
-	SERVICE_STATE_ALL = 3
 )
 
 func (o *observed) ServiceStatus(name string) (s ServiceStatus, err error) {
@@ -104,9 +99,9 @@ func (o *observed) ControlService(name string, control uint32) (s ServiceStatus,
 	return s, err
 }
 
-func (o *observed) DependentServices(name string, state uint32) (list []DependentService, err error) {
-	err = o.call(Call{Name: "DependentServices", Path: name, Code: state}, func(*Call) (err error) {
-		list, err = o.api.DependentServices(name, state)
+func (o *observed) DependentServices(name string) (list []DependentService, err error) {
+	err = o.call(Call{Name: "DependentServices", Path: name}, func(*Call) (err error) {
+		list, err = o.api.DependentServices(name)
 		return err
 	})
 	return list, err

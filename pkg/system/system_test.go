@@ -345,8 +345,8 @@ func TestStopDependentsOfDependents(t *testing.T) {
 // levels lists direct dependents only.
 type levels struct{ *emulated.Node }
 
-func (l *levels) DependentServices(name string, state uint32) ([]win32.DependentService, error) {
-	all, err := l.Node.DependentServices(name, state)
+func (l *levels) DependentServices(name string) ([]win32.DependentService, error) {
+	all, err := l.Node.DependentServices(name)
 	need := map[string]string{"mid": "base", "top": "mid"}
 	return slices.DeleteFunc(all, func(d win32.DependentService) bool { return need[d.Name] != name }), err
 }

@@ -100,7 +100,7 @@ func tableUnderAVolume(p *place) string {
 		switch {
 		case err != nil:
 			return "the folder fails: " + err.Error()
-		case !storage.SameVolume(now, id):
+		case !strings.EqualFold(now, id):
 			return "the volume has another name"
 		}
 		return "yes"

@@ -231,7 +231,7 @@ func TestGuardKeepsOtherDisks(t *testing.T) {
 	}
 	var foreign string
 	for _, v := range state.Volumes {
-		if !storage.SameVolume(v.ID, id) && slices.Equal(v.Disks, []uint32{other}) {
+		if !strings.EqualFold(v.ID, id) && slices.Equal(v.Disks, []uint32{other}) {
 			foreign = v.ID
 		}
 	}

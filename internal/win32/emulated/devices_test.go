@@ -66,7 +66,7 @@ func TestCreateFileRefusals(t *testing.T) {
 		access, share, disposition uint32
 	}{
 		// CreateFileW's page: devices already exist; unknown bits.
-		{"create new", 0, shareBoth, win32.CREATE_NEW},
+		{"create new", 0, shareBoth, 1 /* CREATE_NEW */},
 		{"no disposition", 0, shareBoth, 0},
 		{"unknown share mode", 0, 8, win32.OPEN_EXISTING},
 		{"unknown right", 0x8000, shareBoth, win32.OPEN_EXISTING},

@@ -199,7 +199,7 @@ func TestVolumePathName(t *testing.T) {
 func TestVolumeGoesAway(t *testing.T) {
 	n := newFileNode(t)
 	n.populate()
-	dir, err := n.create(0, n.nt(`E:\`), readable|win32.FILE_ADD_SUBDIR, 0, win32.FILE_OPEN, folder)
+	dir, err := n.create(0, n.nt(`E:\`), readable, 0, win32.FILE_OPEN, folder)
 	if err != nil {
 		t.Fatal(err)
 	}

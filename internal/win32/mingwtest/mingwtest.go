@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -68,7 +69,11 @@ func Check(t testing.TB, prelude string, asserts []Assert) (wrong []string) {
 	for _, a := range asserts {
 		fmt.Fprintf(&src, "_Static_assert(%s, %q);\n", a.Expr, a.Name)
 	}
-	out, err := compile(src.String(), "-fsyntax-only", "-w", "-fmax-errors=0", "-isystem", ddk(t))
+	drivers, err := ddk()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := compile(src.String(), "-fsyntax-only", "-w", "-fmax-errors=0", "-isystem", drivers)
 	for _, m := range failed.FindAllStringSubmatch(out, -1) {
 		wrong = append(wrong, m[1])
 	}
@@ -83,20 +88,15 @@ func Check(t testing.TB, prelude string, asserts []Assert) (wrong []string) {
 
 // ddk returns the folder of the driver headers, which include each other as if it
 // were on the search path. It is a subfolder of the one with windows.h.
-func ddk(t testing.TB) string {
-	t.Helper()
+var ddk = sync.OnceValues(func() (string, error) {
 	out, err := compile("#include <windows.h>\n", "-M")
-	if err != nil {
-		t.Fatalf("%s -M: %v\n%s", compiler, err, out)
-	}
 	for _, f := range strings.Fields(out) {
-		if filepath.Base(f) == "windows.h" {
-			return filepath.Join(filepath.Dir(f), "ddk")
+		if err == nil && filepath.Base(f) == "windows.h" {
+			return filepath.Join(filepath.Dir(f), "ddk"), nil
 		}
 	}
-	t.Fatalf("%s -M does not name windows.h:\n%s", compiler, out)
-	return ""
-}
+	return "", fmt.Errorf("%s -M does not name windows.h: %w\n%s", compiler, err, out)
+})
 
 func compile(src string, args ...string) (string, error) {
 	cmd := exec.Command(compiler, append(args, "-x", "c", "-")...)

@@ -44,7 +44,7 @@ func TestFunctionsAreFoundBeforeTheyAreCalled(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`(?m)^\t(proc\w+)\s+= mod`).FindAllStringSubmatch(sources, -1) {
 		checked++
-		if !regexp.MustCompile(m[1] + `\.Find\(\)|(found|dsc|dscGrow)\(` + m[1] + `\b`).MatchString(sources) {
+		if !regexp.MustCompile(m[1] + `\.Find\(\)|(found|dsc|dscGrow|dscList|dscTexts)\(` + m[1] + `\b`).MatchString(sources) {
 			t.Errorf("%s is called without a look whether it exists", m[1])
 		}
 	}

@@ -93,6 +93,35 @@ func dscGrow(proc *windows.LazyProc, n, slack uint32, get func(n *uint32) uint32
 	}
 }
 
+// dscList is dscGrow for a function that fills a list of room structures.
+func dscList[S, V any](proc *windows.LazyProc, room uint32, decode func(*S) V, get func(n *uint32, first *S) uint32) (list []V, err error) {
+	var found []S
+	n, err := dscGrow(proc, room, room, func(n *uint32) uint32 {
+		found = make([]S, *n)
+		return get(n, unsafe.SliceData(found))
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range found[:n] {
+		list = append(list, decode(&found[i]))
+	}
+	return list, nil
+}
+
+// dscTexts is dscGrow for a function that fills a buffer of UTF-16 units with texts.
+func dscTexts(proc *windows.LazyProc, get func(n *uint32, first *uint16) uint32) ([]string, error) {
+	var u []uint16
+	_, err := dscGrow(proc, 8<<10, 8<<10, func(n *uint32) uint32 {
+		u = make([]uint16, *n)
+		return get(n, unsafe.SliceData(u))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return multiString(u), nil
+}
+
 // instance returns the name of an initiator, or nil for any.
 func instance(name string) (*uint16, error) {
 	if name == "" {
@@ -112,19 +141,9 @@ func (a *API) AddIScsiSendTargetPortal(p win32.ISCSIPortal) error {
 
 // ReportIScsiSendTargetPortals is ReportIScsiSendTargetPortalsW.
 func (a *API) ReportIScsiSendTargetPortals() ([]win32.ISCSISendTargetPortal, error) {
-	var found []iscsiTargetPortalInfo
-	n, err := dscGrow(procReportIScsiSendTargetPortalsW, 16, 16, func(n *uint32) uint32 {
-		found = make([]iscsiTargetPortalInfo, *n)
-		return reportIScsiSendTargetPortals(n, unsafe.SliceData(found))
+	return dscList(procReportIScsiSendTargetPortalsW, 16, (*iscsiTargetPortalInfo).decode, func(n *uint32, first *iscsiTargetPortalInfo) uint32 {
+		return reportIScsiSendTargetPortals(n, first)
 	})
-	if err != nil {
-		return nil, err
-	}
-	var list []win32.ISCSISendTargetPortal
-	for i := range found[:n] {
-		list = append(list, found[i].decode())
-	}
-	return list, nil
 }
 
 // registeredPortal returns the arguments that describe a registered portal.
@@ -155,15 +174,7 @@ func (a *API) RemoveIScsiSendTargetPortal(p win32.ISCSISendTargetPortal) error {
 
 // ReportIScsiTargets is ReportIScsiTargetsW, whose size is in characters.
 func (a *API) ReportIScsiTargets(force bool) ([]string, error) {
-	var u []uint16
-	_, err := dscGrow(procReportIScsiTargetsW, 8<<10, 8<<10, func(n *uint32) uint32 {
-		u = make([]uint16, *n)
-		return reportIScsiTargets(force, n, unsafe.SliceData(u))
-	})
-	if err != nil {
-		return nil, err
-	}
-	return multiString(u), nil
+	return dscTexts(procReportIScsiTargetsW, func(n *uint32, first *uint16) uint32 { return reportIScsiTargets(force, n, first) })
 }
 
 // IScsiTargetDiscovery is GetIScsiTargetInformationW. The buffer is twice the
@@ -174,15 +185,9 @@ func (a *API) IScsiTargetDiscovery(target string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var u []uint16
-	_, err = dscGrow(procGetIScsiTargetInformationW, 8<<10, 8<<10, func(n *uint32) uint32 {
-		u = make([]uint16, *n)
-		return getIScsiTargetInformation(name, nil, iscsiDiscoveryMechanisms, n, unsafe.SliceData(u))
+	return dscTexts(procGetIScsiTargetInformationW, func(n *uint32, first *uint16) uint32 {
+		return getIScsiTargetInformation(name, nil, iscsiDiscoveryMechanisms, n, first)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return multiString(u), nil
 }
 
 // ReportIScsiTargetPortals is ReportIScsiTargetPortalsW.
@@ -191,19 +196,9 @@ func (a *API) ReportIScsiTargetPortals(target string) ([]win32.ISCSIPortal, erro
 	if err != nil {
 		return nil, err
 	}
-	var found []iscsiTargetPortal
-	n, err := dscGrow(procReportIScsiTargetPortalsW, 16, 16, func(n *uint32) uint32 {
-		found = make([]iscsiTargetPortal, *n)
-		return reportIScsiTargetPortals(nil, name, nil, n, unsafe.SliceData(found))
+	return dscList(procReportIScsiTargetPortalsW, 16, (*iscsiTargetPortal).decode, func(n *uint32, first *iscsiTargetPortal) uint32 {
+		return reportIScsiTargetPortals(nil, name, nil, n, first)
 	})
-	if err != nil {
-		return nil, err
-	}
-	var list []win32.ISCSIPortal
-	for i := range found[:n] {
-		list = append(list, found[i].decode())
-	}
-	return list, nil
 }
 
 // LoginIScsiTarget is LoginIScsiTargetW, not informational and not persistent,
@@ -266,19 +261,9 @@ func (a *API) GetIScsiSessionList() ([]win32.ISCSISession, error) {
 // GetDevicesForIScsiSession is GetDevicesForIScsiSessionW.
 func (a *API) GetDevicesForIScsiSession(session win32.ISCSISessionID) ([]win32.ISCSIDevice, error) {
 	id := &iscsiSessionID{session.AdapterUnique, session.AdapterSpecific}
-	var found []iscsiDevice
-	n, err := dscGrow(procGetDevicesForIScsiSessionW, 20, 20, func(n *uint32) uint32 {
-		found = make([]iscsiDevice, *n)
-		return getDevicesForIScsiSession(id, n, unsafe.SliceData(found))
+	return dscList(procGetDevicesForIScsiSessionW, 20, (*iscsiDevice).decode, func(n *uint32, first *iscsiDevice) uint32 {
+		return getDevicesForIScsiSession(id, n, first)
 	})
-	if err != nil {
-		return nil, err
-	}
-	var list []win32.ISCSIDevice
-	for i := range found[:n] {
-		list = append(list, found[i].decode())
-	}
-	return list, nil
 }
 
 // ReportIScsiPersistentLogins is ReportIScsiPersistentLoginsW.

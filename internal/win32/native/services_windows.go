@@ -40,10 +40,7 @@ func (a *API) ServiceStatus(name string) (win32.ServiceStatus, error) {
 	if err != nil {
 		return win32.ServiceStatus{}, err
 	}
-	return win32.ServiceStatus{
-		State: s.CurrentState, ControlsAccepted: s.ControlsAccepted, ExitCode: s.Win32ExitCode,
-		SpecificExitCode: s.ServiceSpecificExitCode, CheckPoint: s.CheckPoint, WaitHint: s.WaitHint,
-	}, nil
+	return plainStatus((*windows.SERVICE_STATUS)(unsafe.Pointer(&s))), nil // whose members it begins with
 }
 
 // plainStatus is SERVICE_STATUS.
@@ -97,7 +94,7 @@ func (a *API) ControlService(name string, control uint32) (win32.ServiceStatus, 
 
 // DependentServices is EnumDependentServicesW.
 // https://learn.microsoft.com/windows/win32/api/winsvc/nf-winsvc-enumdependentservicesw
-func (a *API) DependentServices(name string, state uint32) ([]win32.DependentService, error) {
+func (a *API) DependentServices(name string) ([]win32.DependentService, error) {
 	var list []win32.DependentService
 	err := withService(name, windows.SERVICE_ENUMERATE_DEPENDENTS, func(h windows.Handle) error {
 		size := uint32(8 << 10)
@@ -105,7 +102,7 @@ func (a *API) DependentServices(name string, state uint32) ([]win32.DependentSer
 			buf := make([]uint64, (size+7)/8) // aligned like the structures
 			first := (*windows.ENUM_SERVICE_STATUS)(unsafe.Pointer(&buf[0]))
 			var needed, count uint32
-			err := windows.EnumDependentServices(h, state, first, uint32(len(buf)*8), &needed, &count)
+			err := windows.EnumDependentServices(h, windows.SERVICE_ACTIVE, first, uint32(len(buf)*8), &needed, &count)
 			if is(err, windows.ERROR_MORE_DATA) && needed > size && needed <= 1<<20 {
 				size = needed
 				continue

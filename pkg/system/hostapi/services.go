@@ -318,7 +318,7 @@ func (s SystemAPI) dependents(name string) ([]string, error) {
 		if err := s.host.Ctx.Err(); err != nil {
 			return err
 		}
-		list, err := s.host.Node.API.DependentServices(name, win32.SERVICE_ACTIVE)
+		list, err := s.host.Node.API.DependentServices(name)
 		if err != nil {
 			return hosterr.Wrap("list dependents of service", hosterr.Quote(name), serviceError(err))
 		}

@@ -131,12 +131,12 @@ func (v volumeAPI) mounted(link winfs.Link, volumeID string) error {
 // same reports whether two IDs are of the same volume. Windows can have several IDs for
 // a volume, and returns the same one for all of them.
 func (v volumeAPI) same(a, b string) bool {
-	if storage.SameVolume(a, b) {
+	if strings.EqualFold(a, b) {
 		return true
 	}
 	a, errA := v.host.Node.API.VolumeNameForMountPoint(a)
 	b, errB := v.host.Node.API.VolumeNameForMountPoint(b)
-	return errA == nil && errB == nil && storage.SameVolume(a, b)
+	return errA == nil && errB == nil && strings.EqualFold(a, b)
 }
 
 // UnmountVolume implements [HostAPI]. If the volume no longer exists, its mount point is

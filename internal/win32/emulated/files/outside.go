@@ -17,6 +17,15 @@ func (n *Namespace) place(path string) (place, error) {
 	return n.resolve(nil, `\??\`+strings.TrimRight(path, `\`), lookupMode{openLast: true})
 }
 
+// existing is place of a path at which there is something.
+func (n *Namespace) existing(path string) (place, error) {
+	p, err := n.place(path)
+	if err == nil {
+		err = p.exists()
+	}
+	return p, err
+}
+
 // Files returns a directory and all files and directories below it, each after its parent.
 // It does not follow links. A missing directory is no error.
 func (n *Namespace) Files(dir string) ([]nodespec.File, error) {
@@ -96,10 +105,7 @@ func (n *Namespace) PutFile(path string, dir bool, size int64) error {
 // to the account of the services, and nothing else.
 func (n *Namespace) SetRights(path string, rights uint32) error {
 	return n.Outside("set rights", path, func(t *kernel.Tx) error {
-		p, err := n.place(path)
-		if err == nil {
-			err = p.exists()
-		}
+		p, err := n.existing(path)
 		if err != nil {
 			return err
 		}
@@ -112,10 +118,7 @@ func (n *Namespace) SetRights(path string, rights uint32) error {
 // and as an account with SeRestorePrivilege can ([MS-FSCC], FileShortNameInformation).
 func (n *Namespace) SetShortName(path, name string) error {
 	return n.Outside("set short name", path, func(t *kernel.Tx) error {
-		p, err := n.place(path)
-		if err == nil {
-			err = p.exists()
-		}
+		p, err := n.existing(path)
 		if err != nil {
 			return err
 		}
@@ -126,10 +129,7 @@ func (n *Namespace) SetShortName(path, name string) error {
 // RenameFile gives a file, directory or link another path.
 func (n *Namespace) RenameFile(from, to string) error {
 	return n.Outside("rename", from, func(t *kernel.Tx) error {
-		p, err := n.place(from)
-		if err == nil {
-			err = p.exists()
-		}
+		p, err := n.existing(from)
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (n *Namespace) RenameFile(from, to string) error {
 			return err
 		}
 		defer p.vol.Tree.Close(p.vol.Changes(t), open)
-		return p.vol.Tree.Rename(p.vol.Changes(t), open, target.dir, target.name, true)
+		return p.vol.Tree.Rename(p.vol.Changes(t), open, target.dir, target.name)
 	})
 }
 

@@ -191,16 +191,12 @@ func walk(at place, name string, m lookupMode) (found place, target string, err 
 	return found, "", nil
 }
 
-// nameSurrogate is the bit of a reparse tag that stands for another file (ntifs.h,
-// IsReparseTagNameSurrogate).
-const nameSurrogate = 0x20000000
-
 // reparses reports whether opening the entry does not open the entry itself.
 func (p place) reparses() bool {
 	if p.entry.Reparse() == nil {
 		return false
 	}
-	return p.vol.Kernel().Windows.FilterTags != behavior.FilterTagsOpened || p.entry.ReparseTag()&nameSurrogate != 0
+	return p.vol.Kernel().Windows.FilterTags != behavior.FilterTagsOpened || p.entry.ReparseTag()&win32.REPARSE_NAME_SURROGATE != 0
 }
 
 // follow returns the absolute NT name to which the reparse point at p, followed
@@ -213,7 +209,7 @@ func follow(p place, rest []string, slash bool) (string, error) {
 	target := ""
 	switch {
 	case r.Tag != win32.IO_REPARSE_TAG_MOUNT_POINT && r.Tag != win32.IO_REPARSE_TAG_SYMLINK:
-		if p.entry.ReparseTag()&nameSurrogate == 0 {
+		if p.entry.ReparseTag()&win32.REPARSE_NAME_SURROGATE == 0 {
 			p.vol.Kernel().Chosen("filterTags", "no driver handles a reparse point", p.entry.Path())
 		}
 		// Source: inference, by the text of the code in ntstatus.h; see the option filterTags.

@@ -159,24 +159,22 @@ func (t *Tree) SetDisposition(o *Open, flags uint32) error {
 	return nil
 }
 
-// Rename moves o's entry to dir and names it name ([MS-FSA] 2.1.5.15.11
+// Rename moves o's entry, opened to delete it, to dir and names it name. An entry of that
+// name is replaced ([MS-FSA] 2.1.5.15.11
 // and, where that is silent, general knowledge). It returns
 //
-//   - STATUS_ACCESS_DENIED without DELETE access; for an entry being deleted; for a
-//     directory with an open entry below it, or one that would move into itself
-//     (Windows opens the target directory during the call, so it has an open entry
-//     below it); and for replacing a directory, a read-only entry or an open entry,
+//   - STATUS_ACCESS_DENIED for an entry being deleted; for a directory with an open
+//     entry below it, or one that would move into itself (Windows opens the target
+//     directory during the call, so it has an open entry below it); and for replacing
+//     a directory, a read-only entry or an open entry,
 //   - STATUS_INVALID_PARAMETER for the root,
-//   - the errors of [CheckName] and [Tree.Create] for name and dir,
-//   - STATUS_OBJECT_NAME_COLLISION if the name exists and replace is not set.
+//   - the errors of [CheckName] and [Tree.Create] for name and dir.
 //
 // Source: specification, [MS-FSA] 2.1.5.15.11.
-func (t *Tree) Rename(c Changes, o *Open, dir *Entry, name string, replace bool) error {
+func (t *Tree) Rename(c Changes, o *Open, dir *Entry, name string) error {
 	name = clean(name)
 	e := o.entry
 	switch err := CheckName(name); {
-	case o.access&win32.DELETE == 0:
-		return win32.STATUS_ACCESS_DENIED
 	case e == t.root:
 		return win32.STATUS_INVALID_PARAMETER
 	case e.DeletePending():
@@ -194,8 +192,6 @@ func (t *Tree) Rename(c Changes, o *Open, dir *Entry, name string, replace bool)
 	}
 	if old := dir.Lookup(name); old != nil && old != e {
 		switch {
-		case !replace:
-			return win32.STATUS_OBJECT_NAME_COLLISION
 		case old.pending:
 			return win32.STATUS_DELETE_PENDING // Source: specification, [MS-FSA] 2.1.5.15.11
 		case old.IsDir(), old.rec.Attributes&win32.FILE_ATTRIBUTE_READONLY != 0, len(old.opens) != 0:

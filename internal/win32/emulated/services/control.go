@@ -170,18 +170,15 @@ func (n *Services) dependents(s *service) []*service {
 }
 
 // DependentServices implements [win32.Services]. It lists direct and indirect
-// dependents, those without dependents of their own first (Microsoft:
+// dependents that are not stopped, those without dependents of their own first (Microsoft:
 // EnumDependentServicesW, "reverse sequence of start order").
 //
 // Source: document, EnumDependentServicesW.
-func (n *Services) DependentServices(name string, state uint32) (list []win32.DependentService, err error) {
+func (n *Services) DependentServices(name string) (list []win32.DependentService, err error) {
 	err = n.Do(func(*kernel.Tx) error {
 		s, err := n.openService(name)
 		if err != nil {
 			return err
-		}
-		if state != win32.SERVICE_ACTIVE && state != win32.SERVICE_STATE_ALL {
-			return win32.ERROR_INVALID_PARAMETER
 		}
 		seen := map[*service]bool{s: true}
 		var visit func(*service)
@@ -192,8 +189,7 @@ func (n *Services) DependentServices(name string, state uint32) (list []win32.De
 				}
 				seen[d] = true
 				visit(d)
-				status := d.status(n.Now())
-				if state == win32.SERVICE_STATE_ALL || status.State != win32.SERVICE_STOPPED {
+				if status := d.status(n.Now()); status.State != win32.SERVICE_STOPPED {
 					list = append(list, win32.DependentService{Name: d.Name, Status: status})
 				}
 			}

@@ -10,23 +10,20 @@ import (
 
 // Types of VARIANT (wtypes.h).
 const (
-	vtEmpty    = 0
-	vtNull     = 1
-	vtI2       = 2
-	vtI4       = 3
-	vtR4       = 4
-	vtR8       = 5
-	vtBSTR     = 8
-	vtDispatch = 9
-	vtBool     = 11
-	vtI1       = 16
-	vtUI1      = 17
-	vtUI2      = 18
-	vtUI4      = 19
-	vtI8       = 20
-	vtUI8      = 21
-	vtInt      = 22
-	vtUint     = 23
+	vtEmpty = 0
+	vtNull  = 1
+	vtI2    = 2
+	vtI4    = 3
+	vtBSTR  = 8
+	vtBool  = 11
+	vtI1    = 16
+	vtUI1   = 17
+	vtUI2   = 18
+	vtUI4   = 19
+	vtI8    = 20
+	vtUI8   = 21
+	vtInt   = 22
+	vtUint  = 23
 )
 
 // decode returns the Go value of a VARIANT: nil, string, bool, int64 or uint64.
