@@ -322,10 +322,21 @@ func busy(flags ...string) []string {
 	return append([]string{fmt.Sprintf("-p=%d", n), fmt.Sprintf("-parallel=%d", n)}, flags...)
 }
 
+// builtPrograms is an environment in which tests take the programs for this machine that the stage
+// build has made, instead of building them again: the daemon over a simulated node, and those beside
+// it.
+func builtPrograms() []string {
+	sim, err := filepath.Abs(filepath.Join("bin", "csi-proxy-sim"))
+	if err != nil {
+		return nil
+	}
+	return []string{"CSI_PROXY_SIM_BINARY=" + sim}
+}
+
 // unitTests runs the tests of every module. One go test has all of them, so that no CPU waits
 // for the slowest package of a module.
 func unitTests(ctx context.Context, r *report) error {
-	return r.goTest(ctx, ".", nil, append(busy(vetted, "-skip", ownStages), allOf(modules[:])...)...)
+	return r.goTest(ctx, ".", builtPrograms(), append(busy(vetted, "-skip", ownStages), allOf(modules[:])...)...)
 }
 
 // hanging matches scripts of csi-proxyctl that wait for limits of five seconds, for a minute each.
@@ -340,33 +351,25 @@ func quickTests(ctx context.Context, r *report) error {
 		r.goTest(ctx, ".", nil, append(busy(quick, vetted, "-skip", hanging), allOf(others)...)...))
 }
 
-// moduleAlone tests a module outside of the workspace.
-func (r *report) moduleAlone(ctx context.Context, dir string) error {
-	return r.goTest(ctx, dir, []string{"GOWORK=off"}, vetted, "./...")
+// moduleAlone vets and tests packages of a module outside of the workspace. args are flags of go test,
+// and then the packages.
+func (r *report) moduleAlone(ctx context.Context, dir string, args ...string) error {
+	return r.goTest(ctx, dir, append(builtPrograms(), "GOWORK=off"), append([]string{vetted}, args...)...)
 }
 
 // deployFiles vets and tests what is in deploy/. Nothing there is for Windows.
 func deployFiles(ctx context.Context, r *report) error {
-	return errors.Join(linuxPackages(ctx, r, clusterDir, deployTests), r.tidy(ctx, clusterDir, "go.mod"))
+	return errors.Join(r.moduleAlone(ctx, clusterDir, deployTests), r.tidy(ctx, clusterDir, "go.mod"))
 }
 
 // releaseModule vets and tests what makes a release, which runs on Linux only.
 func releaseModule(ctx context.Context, r *report) error {
-	return linuxPackages(ctx, r, releaseDir, "./...")
-}
-
-// linuxPackages vets and tests packages of a module outside of the workspace for Linux only.
-// args are flags of go test, and then the packages.
-func linuxPackages(ctx context.Context, r *report, dir string, args ...string) error {
-	// Without cgo, and with the flags of the programs that the tests build, nothing is
-	// compiled twice.
-	env := []string{"GOWORK=off", "CGO_ENABLED=0"}
-	return r.goTest(ctx, dir, env, append([]string{vetted}, args...)...)
+	return r.moduleAlone(ctx, releaseDir, "./...")
 }
 
 // realServer vets and tests the package that builds and starts an API server.
 func realServer(ctx context.Context, r *report) error {
-	if err := linuxPackages(ctx, r, clusterDir, "-timeout=40m", "-trimpath", "./apiserver"); err != nil {
+	if err := r.moduleAlone(ctx, clusterDir, "-timeout=40m", "./apiserver"); err != nil {
 		return err
 	}
 	script, reason, err := installWine(ctx, r)
@@ -380,21 +383,21 @@ func realServer(ctx context.Context, r *report) error {
 
 // realCluster vets and tests the packages that run Kubernetes over simulated nodes.
 func realCluster(ctx context.Context, r *report) error {
-	err := linuxPackages(ctx, r, clusterDir, "-timeout=90m", "-trimpath", "-p=1", ".", "./csi-proxy-cluster", "./kubernetes", "./programs", "./translation")
+	err := r.moduleAlone(ctx, clusterDir, "-timeout=90m", "-p=1", ".", "./csi-proxy-cluster", "./kubernetes", "./programs", "./translation")
 	if err != nil {
 		return err
 	}
 	return r.tidy(ctx, sidecarsDir, "go.mod")
 }
 
-// exampleModule tests the adapter for drivers and the example driver, and runs csi-sanity once more with
-// the CSI specification that follows the one that the driver requires.
+// exampleModule tests the adapter for drivers and the example driver, and runs csi-sanity once more for
+// each kind of volume, with the CSI specification that follows the one that the driver requires.
 func exampleModule(ctx context.Context, r *report) error {
 	return together(
-		func() error { return r.moduleAlone(ctx, mountDir) },
-		func() error { return r.moduleAlone(ctx, exampleDir) },
+		func() error { return r.moduleAlone(ctx, mountDir, "./...") },
+		func() error { return r.moduleAlone(ctx, exampleDir, "./...") },
 		func() error {
-			return r.goTest(ctx, exampleDir, []string{"GOWORK=off"}, vettedBefore, "-modfile="+nextCSI, "-run", "^TestSanity$", "./driver")
+			return r.goTest(ctx, exampleDir, []string{"GOWORK=off"}, vettedBefore, "-modfile="+nextCSI, quick, "-run", "^TestSanity$", "./driver")
 		})
 }
 
@@ -452,14 +455,10 @@ func buildAll(ctx context.Context, r *report) error {
 // publishedClients runs the modules of the published clients outside of the
 // workspace, so that they link these and not ours.
 func publishedClients(ctx context.Context, r *report) error {
-	proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy-sim"))
-	if err != nil {
-		return err
-	}
 	var all []func() error
 	for _, d := range publishedDirs {
 		all = append(all, func() error {
-			return r.goTest(ctx, d, []string{"GOWORK=off", "CSI_PROXY_SIM_BINARY=" + proxy}, "./...")
+			return r.goTest(ctx, d, append(builtPrograms(), "GOWORK=off"), "./...")
 		})
 	}
 	return together(all...)
@@ -467,11 +466,7 @@ func publishedClients(ctx context.Context, r *report) error {
 
 // floodDaemon floods the binary that was built.
 func floodDaemon(ctx context.Context, r *report) error {
-	proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy-sim"))
-	if err != nil {
-		return err
-	}
-	return r.goTest(ctx, "cmd", []string{"CSI_PROXY_SIM_BINARY=" + proxy, "CSI_PROXY_FLOOD=10s"}, vettedBefore, "-run", "Flood", "./internal/daemon")
+	return r.goTest(ctx, "cmd", append(builtPrograms(), "CSI_PROXY_FLOOD=10s"), vettedBefore, "-run", "Flood", "./internal/daemon")
 }
 
 // floodUnderRace floods a daemon in the test's own process, under the race detector.
@@ -488,11 +483,7 @@ func floodUnderRace(ctx context.Context, r *report) error {
 func killTests(times int) func(context.Context, *report) error {
 	limit := hung + time.Duration(times)*2*time.Second
 	return func(ctx context.Context, r *report) error {
-		proxy, err := filepath.Abs(filepath.Join("bin", "csi-proxy-sim"))
-		if err != nil {
-			return err
-		}
-		env := []string{"CSI_PROXY_SIM_BINARY=" + proxy, fmt.Sprintf("CSI_PROXY_KILLS=%d", times)}
+		env := append(builtPrograms(), fmt.Sprintf("CSI_PROXY_KILLS=%d", times))
 		return errors.Join(
 			r.goTest(ctx, "test", env, vettedBefore, "-timeout="+limit.String(), "-run", "^TestKillUnderLoad$", "./operations"),
 			r.goTest(ctx, "cmd", nil, vettedBefore, "-run", "^TestKillLosesNoLine$", "./internal/daemon", "-kills=100"))

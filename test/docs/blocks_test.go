@@ -29,8 +29,12 @@ const pageLimit = 20 * time.Minute
 // programs is the directory of the programs that were built.
 var programs string
 
-// build builds the programs once for all pages.
+// build returns the directory of the programs: that of CSI_PROXY_SIM_BINARY, else one for which they
+// are built, once for all pages.
 var build = sync.OnceValues(func() (string, error) {
+	if sim := os.Getenv("CSI_PROXY_SIM_BINARY"); sim != "" {
+		return filepath.Dir(sim), nil
+	}
 	dir, err := os.MkdirTemp("", "csi-docs")
 	if err != nil {
 		return "", err

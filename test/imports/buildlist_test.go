@@ -17,6 +17,10 @@ const (
 	clientModule  = "github.com/kubernetes-csi/csi-proxy/client"
 	libraryModule = "github.com/kubernetes-csi/csi-proxy/v2"
 	adapterModule = "github.com/kubernetes-csi/csi-proxy/mountutils"
+
+	// libraryVersion is the one that the example driver and the lab require, so that they and these
+	// drivers share what is compiled.
+	libraryVersion = "v2.0.0"
 )
 
 // driver is a driver's module in its own directory.
@@ -26,14 +30,15 @@ type driver struct {
 	env []string
 }
 
-// newDriver makes a driver from a program in testdata. Its go.mod requires modules,
-// and replaces some with directories of this repository.
-func newDriver(t *testing.T, program string, require, replace map[string]string) *driver {
+// newDriver makes a driver from programs in testdata, each in a directory of its name. Its go.mod
+// requires modules, and replaces some with directories of this repository.
+func newDriver(t *testing.T, require, replace map[string]string, programs ...string) *driver {
 	t.Helper()
 	d := &driver{t: t, dir: t.TempDir(), env: []string{"GOWORK=off", "GOFLAGS=-mod=mod -trimpath", "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0"}}
-	source, err := os.ReadFile(filepath.Join("testdata", program, "main.go"))
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range programs {
+		if err := os.CopyFS(filepath.Join(d.dir, name), os.DirFS(filepath.Join("testdata", name))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var mod strings.Builder
 	mod.WriteString("module example.com/driver\n\ngo 1.25.0\n")
@@ -43,7 +48,6 @@ func newDriver(t *testing.T, program string, require, replace map[string]string)
 	for _, path := range slices.Sorted(maps.Keys(replace)) {
 		fmt.Fprintf(&mod, "\nreplace %s => %s\n", path, absolute(t, replace[path]))
 	}
-	d.write("main.go", string(source))
 	d.write("go.mod", mod.String())
 	return d
 }
@@ -92,11 +96,9 @@ type built struct {
 	linked map[string]string // modules with a package in the program
 }
 
-// build runs go mod tidy, builds the driver and returns its modules.
-func (d *driver) build() built {
+// compile compiles a program of the driver, after go mod tidy, and returns its modules.
+func (d *driver) compile(program string) built {
 	d.t.Helper()
-	d.run("mod", "tidy")
-	d.run("build", "-o", filepath.Join(d.dir, "driver.exe"), ".")
 	versions := func(text string) map[string]string {
 		m := map[string]string{}
 		for line := range strings.Lines(text) {
@@ -110,7 +112,7 @@ func (d *driver) build() built {
 	const module = "{{.Path}} {{if .Replace}}ours{{else}}{{.Version}}{{end}}"
 	return built{
 		all:    versions(d.run("list", "-m", "-f", module, "all")),
-		linked: versions(d.run("list", "-deps", "-f", "{{with .Module}}"+module+"{{end}}", ".")),
+		linked: versions(d.run("list", "-export", "-deps", "-f", "{{with .Module}}"+module+"{{end}}", "./"+program)),
 	}
 }
 
@@ -151,23 +153,32 @@ var samples = []struct {
 	},
 	{
 		"library", // a driver in a HostProcess container, with the library
-		map[string]string{libraryModule: "v2.0.0-alpha.2"},
+		map[string]string{libraryModule: libraryVersion},
 		map[string]string{libraryModule: "."},
 	},
 	{
 		"both", // a driver that can use both, with pkg/remote
-		map[string]string{libraryModule: "v2.0.0-alpha.2", clientModule: "v1.3.0"},
+		map[string]string{libraryModule: libraryVersion, clientModule: "v1.3.0"},
 		map[string]string{libraryModule: ".", clientModule: "client"},
 	},
 }
 
-// TestBuildLists builds each driver for Windows, and checks its build list.
+// TestBuildLists compiles each driver for Windows, and checks its build list. The last one requires
+// both modules with the versions in their own go.mod, while the workspace uses newer versions, which
+// the commands require: all packages of both compile with them.
 func TestBuildLists(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes too long with -short; make test runs it")
 	}
 	for _, s := range samples {
-		t.Run(s.name, func(t *testing.T) { check(t, s.name, newDriver(t, s.name, s.require, s.replace).build()) })
+		t.Run(s.name, func(t *testing.T) {
+			d := newDriver(t, s.require, s.replace, s.name)
+			d.run("mod", "tidy")
+			check(t, s.name, d.compile(s.name))
+			if s.name == "both" {
+				d.run("build", libraryModule+"/...", clientModule+"/...")
+			}
+		})
 	}
 }
 
@@ -198,6 +209,11 @@ func TestMounterBuildLists(t *testing.T) {
 		t.Skip("takes too long with -short; make test runs it")
 	}
 	engine := []string{"github.com/go-ole/go-ole", "golang.org/x/sync", "golang.org/x/sys"}
+	require := map[string]string{libraryModule: libraryVersion, clientModule: "v1.3.0", adapterModule: "v0.0.0"}
+	replace := map[string]string{libraryModule: ".", clientModule: "client", adapterModule: "mountutils"}
+	d := newDriver(t, require, replace, "mounter-core", "mounter-inprocess", "mounter-pipes", "mounter-adapter")
+	d.run("mod", "tidy")
+	d.run("build", "-o", d.dir, "./...")
 	const grpc, calls, com = "google.golang.org/grpc.", project + "internal/win32/native.(*", project + "internal/win32/native/wmi.(*"
 	for _, s := range []struct {
 		program string
@@ -210,14 +226,8 @@ func TestMounterBuildLists(t *testing.T) {
 		{"mounter-adapter", []string{calls, com}, slices.Concat(engine, []string{"github.com/go-logr/logr", "k8s.io/klog/v2", "k8s.io/mount-utils", "k8s.io/utils"})},
 	} {
 		t.Run(s.program, func(t *testing.T) {
-			require := map[string]string{libraryModule: "v2.0.0-alpha.2", clientModule: "v1.3.0"}
-			replace := map[string]string{libraryModule: ".", clientModule: "client"}
-			if s.program == "mounter-adapter" {
-				require[adapterModule], replace[adapterModule] = "v0.0.0", "mountutils"
-			}
-			d := newDriver(t, s.program, require, replace)
-			b := d.build()
-			symbols := d.run("tool", "nm", "driver.exe")
+			b := d.compile(s.program)
+			symbols := d.run("tool", "nm", "-sort=none", s.program+".exe")
 			for _, part := range []string{grpc, calls, com} {
 				if n := strings.Count(symbols, " "+part); n > 0 != slices.Contains(s.symbols, part) {
 					t.Errorf("it links %d symbols of %s, want them only in %q", n, strings.TrimSuffix(part, "."), s.symbols)
@@ -237,7 +247,7 @@ func TestMounterBuildLists(t *testing.T) {
 			if !slices.Equal(others, s.links) {
 				t.Errorf("it links the modules %q, want %q", others, s.links)
 			}
-			t.Logf("%d modules of others linked, %d modules in the build list: %q", len(others), len(b.all), others)
+			t.Logf("%d modules of others linked: %q", len(others), others)
 		})
 	}
 }
@@ -249,7 +259,7 @@ func TestRemoteNeedsTwoReplaceLines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes too long with -short; make test runs it")
 	}
-	d := newDriver(t, "both", map[string]string{libraryModule: "v2.0.0-alpha.2"}, map[string]string{libraryModule: "."})
+	d := newDriver(t, map[string]string{libraryModule: libraryVersion}, map[string]string{libraryModule: "."}, "both")
 	if out, err := d.try("mod", "tidy"); err == nil {
 		t.Errorf("go mod tidy succeeded (%q): the page on modules has a line too many", out)
 	} else if !strings.Contains(err.Error(), clientModule+"/") {
@@ -257,29 +267,17 @@ func TestRemoteNeedsTwoReplaceLines(t *testing.T) {
 	}
 }
 
-// TestWorkspace builds the driver that runs either way without replace lines: in a
+// TestWorkspace finds all packages of the driver that runs either way without replace lines: in a
 // workspace, the replace lines of the modules that it uses have an effect.
 func TestWorkspace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes too long with -short; make test runs it")
 	}
-	d := newDriver(t, "both", map[string]string{libraryModule: "v2.0.0-alpha.2"}, nil)
+	// Its go.mod has a version that is published.
+	d := newDriver(t, map[string]string{libraryModule: "v2.0.0-alpha.2"}, nil, "both")
 	d.write("go.work", fmt.Sprintf("go 1.25.0\n\nuse .\n\nuse %s\n", absolute(t, ".")))
 	d.env = append(d.env, "GOWORK="+filepath.Join(d.dir, "go.work"), "GOFLAGS=-trimpath")
-	d.run("build", "-o", filepath.Join(d.dir, "driver.exe"), ".")
-}
-
-// TestModulesBuildOutsideWorkspace builds the modules that drivers import with the
-// versions in their own go.mod. The workspace uses newer versions, which the commands
-// require. The example driver has the same versions, and its tests build the library for Linux.
-func TestModulesBuildOutsideWorkspace(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes too long with -short; make test runs it")
+	if deps := d.run("list", "-deps", "./both"); !strings.Contains(deps, clientModule+"/transport") {
+		t.Errorf("the driver depends on\n%s", deps)
 	}
-	d := &driver{t: t, dir: root, env: []string{"GOWORK=off", "GOFLAGS=-trimpath", "GOOS=windows", "CGO_ENABLED=0"}}
-	if _, err := d.try("build", "./...", clientModule+"/..."); err != nil {
-		t.Errorf("for Windows: %v", err)
-	}
-	d = &driver{t: t, dir: filepath.Join(root, "client"), env: []string{"GOWORK=off", "GOFLAGS=-trimpath"}}
-	d.run("test", "./...")
 }

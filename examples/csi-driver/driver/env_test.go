@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,15 +43,16 @@ type setup struct {
 	inProcess bool
 	beta      bool // the proxy serves the versions before v1 only
 
-	world string // of the simulated node
+	world   string        // of the simulated node
+	arrival time.Duration // how long a call waits for a disk; 0 is driver.Arrival
 }
 
 // exeVariable is the path of csi-driver.exe. If it is set, the tests of a Windows build run
 // that program as the Node service.
 const exeVariable = "CSI_DRIVER_EXE"
 
-// setups are all ways to run the driver. In process there are no versions. On Windows, or
-// under Wine, the way is through named pipes.
+// setups are all ways to run the driver; with -short, one for each kind of volume. In process there
+// are no versions. On Windows, or under Wine, the way is through named pipes.
 func setups() []setup {
 	var all []setup
 	for _, s := range []setup{
@@ -59,8 +61,11 @@ func setups() []setup {
 	} {
 		every, beta, inProcess := s, s, s
 		beta.beta, inProcess.inProcess = true, true
-		all = append(all, every, beta)
-		if runtime.GOOS != "windows" {
+		all = append(all, every)
+		if testing.Short() {
+			continue
+		}
+		if all = append(all, beta); runtime.GOOS != "windows" {
 			all = append(all, inProcess)
 		}
 	}
@@ -249,7 +254,7 @@ func (e *env) dial(ctx context.Context, _ string) (net.Conn, error) {
 func (e *env) host() (node *mounter.Mounter, disconnect func() error, err error) {
 	open := func(n mounter.Node, close func() error) (*mounter.Mounter, func() error, error) {
 		m, err := mounter.New(n, mounter.Options{
-			Arrival: driver.Arrival,
+			Arrival: cmp.Or(e.setup.arrival, driver.Arrival),
 			Local:   mounter.Local{FreeSpace: func(string) (total, free int64, err error) { return 1 << 40, 1 << 39, nil }},
 			Log:     slog.New(slog.DiscardHandler),
 		})

@@ -26,9 +26,13 @@ import (
 	"example.com/csi-driver/simstorage"
 )
 
-// program builds csi-proxy-sim, and returns its path.
+// program returns the path of csi-proxy-sim: the one that CSI_PROXY_SIM_BINARY names, else one that
+// is built here.
 func program(t *testing.T) string {
 	t.Helper()
+	if path := os.Getenv("CSI_PROXY_SIM_BINARY"); path != "" {
+		return path
+	}
 	path := filepath.Join(t.TempDir(), "csi-proxy-sim")
 	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace,nethttpomithttp2", "-ldflags", "-s -w", "-o", path, "./csi-proxy-sim")
 	build.Dir = filepath.Join("..", "..", "..", "cmd")
@@ -128,17 +132,14 @@ func startDaemon(t *testing.T) (*env, *daemon, *control.Node) {
 // kinds are the kinds of volumes.
 var kinds = []string{driver.KindDisk, driver.KindSMB, driver.KindISCSI}
 
-const (
-	killedLifecycles = 200
-	// callsPerKill is how many calls succeed between two kills, on average.
-	callsPerKill = 100
-)
+// callsPerKill is how many calls succeed between two kills, on average.
+const callsPerKill = 100
 
 // Many volumes of all kinds live at the same time, while calls of Windows fail and the
 // process of CSI Proxy is killed. At the end nothing is left, and nothing blocks another
 // volume.
 func TestKilledLifecycles(t *testing.T) {
-	n := lifecyclesWanted(t, killedLifecycles)
+	n := lifecyclesWanted(t)
 	e, d, node := startDaemon(t)
 	begin := time.Now()
 	var calls, failed, succeeded, running atomic.Int64

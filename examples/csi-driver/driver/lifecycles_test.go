@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// lifecyclesVariable is how many volumes TestLifecycles makes.
+	// lifecyclesVariable is how many volumes TestLifecycles and TestKilledLifecycles make each.
 	lifecyclesVariable = "CSI_DRIVER_LIFECYCLES"
 	fewLifecycles      = 96
 
@@ -55,7 +55,7 @@ func eventually(ctx context.Context, call func() error) error {
 // Many volumes live at the same time, while calls of Windows fail and CSI Proxy is
 // restarted. At the end nothing is left.
 func TestLifecycles(t *testing.T) {
-	total := lifecyclesWanted(t, fewLifecycles)
+	total := lifecyclesWanted(t)
 	all := []setup{
 		{kind: driver.KindDisk, findBy: driver.SerialNumber}, {kind: driver.KindSMB}, {kind: driver.KindISCSI},
 		{kind: driver.KindDisk, findBy: driver.Page83, inProcess: true}, {kind: driver.KindSMB, inProcess: true}, {kind: driver.KindISCSI, inProcess: true},
@@ -66,11 +66,11 @@ func TestLifecycles(t *testing.T) {
 }
 
 // lifecyclesWanted returns how many volumes a test makes.
-func lifecyclesWanted(t *testing.T, byDefault int) int {
+func lifecyclesWanted(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv(lifecyclesVariable)
 	if text == "" {
-		return byDefault
+		return fewLifecycles
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {

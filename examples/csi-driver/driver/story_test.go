@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -228,7 +229,7 @@ func TestPublishOverDirectory(t *testing.T) {
 
 // What the driver does not support is refused with the code that CSI prescribes.
 func TestRefused(t *testing.T) {
-	e := start(t, setup{kind: driver.KindDisk, findBy: driver.SerialNumber}, klog.Logger{})
+	e := start(t, setup{kind: driver.KindDisk, findBy: driver.SerialNumber, arrival: time.Millisecond}, klog.Logger{})
 	conn := e.connect()
 	node, controller := csi.NewNodeClient(conn), csi.NewControllerClient(conn)
 	id, path := driver.DiskID("a"), kubelet+`\a`

@@ -23,17 +23,31 @@ var ofTheChart = map[string]string{
 	"windows-service": "not a service",
 }
 
-// csiProxy builds csi-proxy for this system, where it can check a configuration.
-func csiProxy(t *testing.T) string {
+// programTags are the build tags of the programs, as in the Makefile, so that nothing is compiled
+// for these tests alone.
+const programTags = "-tags=grpcnotrace,nethttpomithttp2"
+
+// programs returns the directory of csi-proxy, csi-proxy-sim and csi-proxyctl for this system: that of
+// CSI_PROXY_SIM_BINARY, else one for which they are built.
+func programs(t *testing.T) string {
 	t.Helper()
-	exe := filepath.Join(t.TempDir(), "csi-proxy.exe")
-	build := exec.Command("go", "build", "-o", exe, "./cmd/csi-proxy")
+	if sim := os.Getenv("CSI_PROXY_SIM_BINARY"); sim != "" {
+		return filepath.Dir(sim)
+	}
+	dir := t.TempDir()
+	build := exec.Command("go", "build", programTags, "-o", dir, "./cmd/csi-proxy", "./cmd/csi-proxy-sim", "./cmd/csi-proxyctl")
 	build.Dir = "../../.."
 	build.Env = append(os.Environ(), "GOWORK=", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build csi-proxy: %v\n%s", err, out)
+		t.Fatalf("build the programs: %v\n%s", err, out)
 	}
-	return exe
+	return dir
+}
+
+// csiProxy returns the path of csi-proxy for this system, where it can check a configuration.
+func csiProxy(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(programs(t), "csi-proxy")
 }
 
 // everyKey returns a value other than the default for each key that the chart takes, by the

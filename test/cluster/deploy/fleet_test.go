@@ -44,7 +44,7 @@ const (
 func fleet(t *testing.T) storage.Queryable {
 	t.Helper()
 	recording := t.TempDir()
-	record := exec.Command("go", "test", "-count=1", "./internal/metrics", "-run=^TestFleet$", "-record="+recording)
+	record := exec.Command("go", "test", "-count=1", "-vet=off", programTags, "./internal/metrics", "-run=^TestFleet$", "-record="+recording)
 	record.Dir = "../../../cmd"
 	record.Env = append(os.Environ(), "GOWORK=")
 	if out, err := record.CombinedOutput(); err != nil {

@@ -42,13 +42,7 @@ type exported map[string][]labels.Labels
 // that fails.
 func scraped(t *testing.T) exported {
 	t.Helper()
-	programs := t.TempDir()
-	build := exec.Command("go", "build", "-o", programs, "./cmd/csi-proxy-sim", "./cmd/csi-proxyctl")
-	build.Dir = "../../.."
-	build.Env = append(os.Environ(), "GOWORK=", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build csi-proxy-sim and csi-proxyctl: %v\n%s", err, out)
-	}
+	programs := programs(t)
 	env := append(os.Environ(), "CSI_PROXY_DIR="+t.TempDir())
 	daemon := exec.Command(filepath.Join(programs, "csi-proxy-sim"), "-metrics-bind-address=127.0.0.1:0")
 	daemon.Env = env
