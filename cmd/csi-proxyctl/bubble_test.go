@@ -186,8 +186,8 @@ func runInBubble(t *testing.T, file string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			// sim FLAG... starts csi-proxy-sim; one that runs ends before.
 			"sim": func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(s.start(args)) },
-			// stop ends it.
-			"stop": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Check(s.end()) },
+			// end ends it.
+			"end": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Check(s.end()) },
 			// drop NAME removes a pipe.
 			"drop": func(_ *testscript.TestScript, _ bool, args []string) { delete(s.memory, args[0]) },
 			"fill": runFill, // see there
