@@ -99,9 +99,7 @@ func TestDeviceShareModes(t *testing.T) {
 		n := start(t, nodespec.Config{})
 		for _, path := range []string{`\\.\PhysicalDrive0`, `\\.\C:`} {
 			a, err := n.CreateFile(path, c.first, c.share, win32.OPEN_EXISTING, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			b, err := n.CreateFile(path, c.second, c.also, win32.OPEN_EXISTING, 0)
 			if c.shared != (err == nil) || err != nil && !errors.Is(err, win32.ERROR_SHARING_VIOLATION) {
 				t.Errorf("%s: second CreateFile = %v, want shared %t", c.name, err, c.shared)
@@ -125,9 +123,7 @@ func TestInvalidHandles(t *testing.T) {
 	if got := n.OpenHandles(); len(got) != 1 || got[0] != `\\.\PhysicalDrive1` {
 		t.Errorf("OpenHandles = %q", got)
 	}
-	if err := n.CloseHandle(closed); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.CloseHandle(closed))
 	for _, h := range []win32.Handle{0, closed, 12345} {
 		_, read := n.ReadAt(h, make([]byte, 512), 0)
 		_, write := n.WriteAt(h, make([]byte, 512), 0)
@@ -143,15 +139,11 @@ func TestInvalidHandles(t *testing.T) {
 func TestControlCodesOnFiles(t *testing.T) {
 	n := start(t, nodespec.Config{})
 	h, err := n.NtCreateFile(0, `\??\C:\Windows`, win32.FILE_READ_ATTRIBUTES|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, code := range []uint32{win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, win32.FSCTL_EXTEND_VOLUME, 0x90001} {
 		failIoctl(t, n, h, code, nil, 4096, win32.ERROR_INVALID_FUNCTION)
 	}
-	if err := n.CloseHandle(h); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.CloseHandle(h))
 }
 
 // FuzzControl: no input of a control code panics, a call that fails changes
@@ -179,9 +171,7 @@ func FuzzControl(f *testing.F) {
 	n := start(f, nodespec.Config{Log: quiet, Disks: []nodespec.Disk{{Size: 32 * mib}, {Size: 32 * mib}}})
 	f.Fuzz(func(t *testing.T, code uint8, volume bool, in []byte, room uint16) {
 		disk, err := n.CreateFile(`\\.\PhysicalDrive1`, readWrite, shareBoth, win32.OPEN_EXISTING, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		defer n.CloseHandle(disk)
 		h := disk
 		if volume {

@@ -29,9 +29,7 @@ func TestBytesOfADisk(t *testing.T) {
 			if err == nil {
 				err = n.AwaitDisk(number)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			online(t, n, number)
 			check := func(n *Node) {
 				t.Helper()
@@ -44,9 +42,7 @@ func TestBytesOfADisk(t *testing.T) {
 				if _, err := n.ReadAt(h, b, 4096); err != nil || !strings.HasPrefix(string(b), "left over") {
 					t.Errorf("ReadAt = %q, %v", b, err)
 				}
-				if err := n.CloseHandle(h); err != nil {
-					t.Error(err)
-				}
+				ok(t, n.CloseHandle(h))
 			}
 			check(n)
 			c.StateDir = cloneDir(t, c.StateDir)
@@ -108,9 +104,7 @@ func TestAttachRefusals(t *testing.T) {
 func mustList(t testing.TB, dir string) []string {
 	t.Helper()
 	es, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	var names []string
 	for _, e := range es {
 		names = append(names, e.Name())
@@ -123,12 +117,8 @@ func TestImageContent(t *testing.T) {
 	one2(t, n)
 	file := filepath.Join(t.TempDir(), "golden.img")
 	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(kernel.CopyImage(f, image(t, n, 2)), f.Truncate(10*gib), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
+	ok(t, errors.Join(kernel.CopyImage(f, image(t, n, 2)), f.Truncate(10*gib), f.Close()))
 	number := attach(t, n, nodespec.Disk{Image: file})
 	online(t, n, number)
 	if vs := volumesOn(t, n, number); len(vs) != 1 || vs[16*mib] == one(t, n, 2) {
@@ -165,18 +155,14 @@ func TestAttachNeedsRescan(t *testing.T) {
 	if next, err := n.Attach(nodespec.Disk{Size: gib}); err != nil || next != 4 {
 		t.Errorf("second Attach = %d, %v, want 4: numbers of waiting disks are taken", next, err)
 	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Close())
 	n = startOn(t, nodespec.Config{StateDir: dir}, clock)
 	now = now.Add(time.Hour)
 	missing(n, `\\.\PhysicalDrive3`)
 	if err := n.Detach(4); err != nil { // an invisible disk can be detached
 		t.Fatal(err)
 	}
-	if err := rescan(n); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, rescan(n))
 	missing(n, `\\.\PhysicalDrive3`)
 	now = now.Add(kernel.ArrivalDelay)
 	online(t, n, 3)
@@ -226,9 +212,7 @@ func TestReenumerateNeedsPrivilege(t *testing.T) {
 func TestDetachInvalidatesHandles(t *testing.T) {
 	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}})
 	disk, vol := drive(t, n, readWrite), openPath(t, n, `\\.\E:`, win32.GENERIC_READ)
-	if err := n.Detach(1); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Detach(1))
 	// docs/develop/contract/calls.md#transient-errors.
 	failIoctl(t, n, disk, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_DEVICE_NOT_CONNECTED)
 	failIoctl(t, n, vol, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12, win32.ERROR_NO_SUCH_DEVICE)
@@ -299,13 +283,9 @@ func TestOfflineReason(t *testing.T) {
 	wantReason(t, n, asked, win32.VDSDiskOfflineReasonPolicy)
 	clone := attach(t, n, nodespec.Disk{Image: copyOf(t, n, 1)})
 	wantReason(t, n, clone, win32.VDSDiskOfflineReasonCollision)
-	if err := n.Detach(1); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Detach(1))
 	wantReason(t, n, clone, win32.VDSDiskOfflineReasonCollision)
-	if err := n.Reboot(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Reboot())
 	wantReason(t, n, clone, win32.VDSDiskOfflineReasonPolicy)
 	if reasons, err := n.OfflineReasons(); err != nil || len(reasons) != 3 {
 		t.Errorf("the reasons: %v, %v, want those of the 3 disks that are there", reasons, err)
@@ -325,12 +305,8 @@ func copyOf(t *testing.T, n *Node, disk uint32) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "clone")
 	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(kernel.CopyImage(f, image(t, n, disk)), f.Truncate(gib), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
+	ok(t, errors.Join(kernel.CopyImage(f, image(t, n, disk)), f.Truncate(gib), f.Close()))
 	return file
 }
 
@@ -349,9 +325,7 @@ func TestNewDisksAreHeld(t *testing.T) {
 			t.Errorf("%s: the new disk: %v, want %v", value, err, want)
 		}
 		if err == nil {
-			if err := n.CloseHandle(h); err != nil {
-				t.Error(err)
-			}
+			ok(t, n.CloseHandle(h))
 		}
 		now = now.Add(kernel.ArrivalDelay)
 		openPath(t, n, `\\.\PhysicalDrive3`, readWrite)

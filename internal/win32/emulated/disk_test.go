@@ -129,6 +129,7 @@ func TestDiskRefusals(t *testing.T) {
 		rw = readWrite
 	)
 	create := win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(9), MaxPartitions: 128}
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	for _, c := range []struct {
 		name   string
 		access uint32
@@ -186,7 +187,6 @@ func TestDiskRefusals(t *testing.T) {
 		{"code 0", rw, 0, nil, 64, win32.ERROR_INVALID_FUNCTION},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 			before := n.Store.Size()
 			failIoctl(t, n, drive(t, n, c.access), c.code, c.in, c.room, c.want)
 			if n.Store.Size() != before {
@@ -296,9 +296,7 @@ func TestDiskAttributes(t *testing.T) {
 	attributes := func() uint64 {
 		t.Helper()
 		a, err := win32.DecodeDiskAttributes(ioctl(t, n, openPath(t, n, `\\.\PhysicalDrive1`, 0), win32.IOCTL_DISK_GET_DISK_ATTRIBUTES, nil, 16))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return a
 	}
 	set := func(persist bool, value, mask uint64) {
@@ -326,9 +324,7 @@ func TestDiskAttributes(t *testing.T) {
 	if info, err := n.VolumeInformation(vol); err != nil || info.Flags&win32.FILE_READ_ONLY_VOLUME == 0 {
 		t.Errorf("VolumeInformation of a read-only volume = %+v, %v", info, err)
 	}
-	if err := n.Reboot(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Reboot())
 	if got := attributes(); got != win32.DISK_ATTRIBUTE_OFFLINE {
 		t.Errorf("attributes after a restart %#x, want only the persistent one: offline", got)
 	}
@@ -423,9 +419,7 @@ func TestBlankDisks(t *testing.T) {
 		if got := layout(t, n, h); got.Style != win32.PARTITION_STYLE_GPT {
 			t.Errorf("%s: after IOCTL_DISK_CREATE_DISK the layout is %+v, want a GPT", spelling, got)
 		}
-		if err := n.CloseHandle(h); err != nil {
-			t.Error(err)
-		}
+		ok(t, n.CloseHandle(h))
 	}
 }
 
@@ -456,9 +450,7 @@ func TestGrowth(t *testing.T) {
 			length := func() uint64 {
 				t.Helper()
 				v, err := win32.DecodeLength(ioctl(t, n, h, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8))
-				if err != nil {
-					t.Fatal(err)
-				}
+				ok(t, err)
 				return v
 			}
 			refused(1, 100*mib) // overlaps partition 2
@@ -471,9 +463,7 @@ func TestGrowth(t *testing.T) {
 			ioctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, grow(1, 84*mib), 0)
 			refused(2, 100*mib) // exceeds the disk
 
-			if err := n.Grow(1, 2*gib); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, n.Grow(1, 2*gib))
 			if got := length(); got != gib {
 				t.Errorf("the node sees %d bytes before the size update", got)
 			}
@@ -549,12 +539,8 @@ func TestRawIO(t *testing.T) {
 	if _, err := n.WriteAt(v, make([]byte, 8192), 500*mib-4096); !errors.Is(err, win32.ERROR_INVALID_PARAMETER) {
 		t.Errorf("WriteAt across the end of a volume = %v, want ERROR_INVALID_PARAMETER", err)
 	}
-	if err := n.CloseHandle(v); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Format(vol, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.CloseHandle(v))
+	ok(t, n.Format(vol, win32.FormatOptions{FileSystem: "NTFS", Quick: true}))
 	v = openPath(t, n, devicePath(vol), readWrite)
 	for what, err := range map[string]error{
 		"the volume":                   second(n.WriteAt(v, text, 4*mib)),

@@ -21,9 +21,7 @@ func (n *fileNode) list(h win32.Handle, size int) ([]win32.DirEntry, error) {
 			return all, err
 		}
 		es, err := win32.DecodeDirectory(buf[:used])
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		ok(n.t, err)
 		all = append(all, es...)
 	}
 }
@@ -110,9 +108,7 @@ func TestQueryDirectoryRefusals(t *testing.T) {
 	_, err = n.QueryDirectory(h, true, buf)
 	wantStatus(t, "a closed handle", err, win32.STATUS_INVALID_HANDLE)
 	disk, err := n.CreateFile(`\\.\PhysicalDrive0`, 0, shareAll, win32.OPEN_EXISTING, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	_, err = n.QueryDirectory(disk, true, buf)
 	wantStatus(t, "a disk", err, win32.STATUS_INVALID_DEVICE_REQUEST)
 	n.shut(disk)

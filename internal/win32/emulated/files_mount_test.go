@@ -69,9 +69,7 @@ func TestMountOpensDirectory(t *testing.T) {
 	} {
 		n := newFileNode(t)
 		held, err := n.create(0, n.nt(`C:\empty`), c.access, c.share, win32.FILE_OPEN, folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		wantErrno(t, fmt.Sprintf("mount while access %#x and share %d are open", c.access, c.share), n.SetMountPoint(`C:\empty\`, n.unlettered), c.errno)
 		n.shut(held)
 	}
@@ -200,14 +198,10 @@ func TestVolumeGoesAway(t *testing.T) {
 	n := newFileNode(t)
 	n.populate()
 	dir, err := n.create(0, n.nt(`E:\`), readable, 0, win32.FILE_OPEN, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	doomed := n.must(`E:\there`, writable|win32.DELETE, win32.FILE_OPEN, synch)
 	wantStatus(t, "mark for deletion", n.SetInformation(doomed, win32.FileDispositionInformation, []byte{1}), 0)
-	if err := n.Detach(1); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Detach(1))
 	buf := make([]byte, 4096)
 	_, err = n.create(dir, "x", readable, shareAll, win32.FILE_CREATE, folder)
 	wantStatus(t, "create", err, win32.STATUS_VOLUME_DISMOUNTED)
@@ -241,9 +235,7 @@ func TestReadOnlyVolume(t *testing.T) {
 	early := n.must(`E:\there`, writable|win32.DELETE, win32.FILE_OPEN, synch)
 	defer n.shut(early)
 	disk, err := n.CreateFile(`\\.\PhysicalDrive1`, win32.GENERIC_READ|win32.GENERIC_WRITE, shareAll, win32.OPEN_EXISTING, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer n.shut(disk)
 	set := win32.SetDiskAttributes{Attributes: win32.DISK_ATTRIBUTE_READ_ONLY, Mask: win32.DISK_ATTRIBUTE_READ_ONLY}
 	if _, err := n.DeviceIoControl(disk, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, set.Encode(), nil); err != nil {
@@ -269,9 +261,7 @@ func TestReadOnlyVolume(t *testing.T) {
 func (n *fileNode) volumeDevice(vol string) win32.Handle {
 	n.t.Helper()
 	h, err := n.CreateFile(strings.TrimSuffix(vol, `\`), win32.GENERIC_READ|win32.GENERIC_WRITE, shareAll, win32.OPEN_EXISTING, 0)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	ok(n.t, err)
 	return h
 }
 
@@ -322,9 +312,7 @@ func TestMountPointHeldOpen(t *testing.T) {
 	n := newFileNode(t)
 	wantErrno(t, "mount", n.SetMountPoint(`C:\empty\`, n.unlettered), 0)
 	held, err := n.create(0, n.nt(`C:\empty`), readable, win32.FILE_SHARE_READ, win32.FILE_OPEN, synch|win32.FILE_OPEN_REPARSE_POINT)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	wantErrno(t, "unmount while writing is not shared", n.DeleteMountPoint(`C:\empty\`), win32.ERROR_SHARING_VIOLATION)
 	n.shut(held)
 	wantErrno(t, "unmount", n.DeleteMountPoint(`C:\empty\`), 0)

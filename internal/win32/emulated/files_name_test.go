@@ -15,14 +15,10 @@ func TestFinalPath(t *testing.T) {
 	root := n.must(`C:\`, readable, win32.FILE_OPEN, synch)
 	u := n.must(`U:\deep`, readable, win32.FILE_OPEN, synch)
 	disk, err := n.CreateFile(`\\.\PhysicalDrive0`, 0, shareAll, win32.OPEN_EXISTING, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer n.shut(c, root, u, disk)
 	system, err := n.VolumeNameForMountPoint(`C:\`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, c := range []struct {
 		what  string
 		h     win32.Handle

@@ -154,9 +154,7 @@ func absolute(target string) win32.Reparse {
 func (n *fileNode) final(h win32.Handle) string {
 	n.t.Helper()
 	path, err := n.FinalPath(h, win32.VOLUME_NAME_GUID)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	ok(n.t, err)
 	for letter, vol := range map[string]string{`U:\`: n.unlettered, `E:\`: n.lettered} {
 		if rest, ok := strings.CutPrefix(path, vol); ok {
 			return letter + rest
@@ -221,11 +219,10 @@ func (n *fileNode) populate() {
 	n.link(`C:\high`, relative(`..\..\..\dir`))
 }
 
+// What the table of package filestatus does not have: links, drives, and other absolute names.
 func TestNtCreateFileNames(t *testing.T) {
 	n := newFileNode(t)
 	n.populate()
-	long := strings.Repeat("x", 255)
-	n.mkdir(`C:\` + long)
 	for _, c := range []struct {
 		name   string
 		status win32.NTStatus
@@ -237,7 +234,6 @@ func TestNtCreateFileNames(t *testing.T) {
 		{name: `C:\\dir`, at: `C:\dir`},
 		{name: `C:\dir\file`},
 		{name: `U:\deep\er`},
-		{name: `C:\` + long},
 
 		// Links are followed in the path and at its end.
 		{name: `C:\mount`, at: `U:\`},
@@ -252,9 +248,6 @@ func TestNtCreateFileNames(t *testing.T) {
 		{name: `C:\dir\rooted`, at: `C:\dir\sub`},
 
 		{name: `C:\missing`, status: win32.STATUS_OBJECT_NAME_NOT_FOUND},
-		{name: `C:\dir\missing\`, status: win32.STATUS_OBJECT_NAME_NOT_FOUND},
-		{name: `C:\missing\x`, status: win32.STATUS_OBJECT_PATH_NOT_FOUND},
-		{name: `C:\dir\file\x`, status: win32.STATUS_OBJECT_PATH_NOT_FOUND},
 		{name: `C:\dir\file\`, status: win32.STATUS_NOT_A_DIRECTORY},
 		{name: `C:\filelink\x`, status: win32.STATUS_OBJECT_PATH_NOT_FOUND},
 		{name: `C:\nowhere`, status: win32.STATUS_OBJECT_PATH_NOT_FOUND},
@@ -268,15 +261,9 @@ func TestNtCreateFileNames(t *testing.T) {
 		{name: `B:\x`, status: win32.STATUS_UNRECOGNIZED_VOLUME},
 		{name: `UNC\server\share\x`, status: win32.STATUS_BAD_NETWORK_PATH},
 
-		{name: `C:\dir\..`, status: win32.STATUS_OBJECT_NAME_INVALID},
-		{name: `C:\dir\.\sub`, status: win32.STATUS_OBJECT_NAME_INVALID},
-		{name: `C:\dir/sub`, status: win32.STATUS_OBJECT_NAME_INVALID},
-		{name: `C:\dir\\sub`, status: win32.STATUS_OBJECT_NAME_INVALID},
 		{name: `C:\\\dir`, status: win32.STATUS_OBJECT_NAME_INVALID},
 		{name: `C:\dir\file:stream`, status: win32.STATUS_OBJECT_NAME_INVALID},
-		{name: `C:\di*`, status: win32.STATUS_OBJECT_NAME_INVALID},
 		{name: "C:\\dir\x00", status: win32.STATUS_OBJECT_NAME_INVALID},
-		{name: `C:\` + long + "x", status: win32.STATUS_OBJECT_NAME_INVALID},
 		{name: `C:\` + strings.Repeat(`x\`, 20000), status: win32.STATUS_NAME_TOO_LONG},
 		{name: `C:\dir.`, status: win32.STATUS_OBJECT_NAME_NOT_FOUND}, // NT names are not normalized
 		{name: `C:\dir `, status: win32.STATUS_OBJECT_NAME_NOT_FOUND},
@@ -316,6 +303,7 @@ func TestNtCreateFileNames(t *testing.T) {
 	}
 }
 
+// What the table of package filestatus does not have.
 func TestRelativeNames(t *testing.T) {
 	n := newFileNode(t)
 	n.populate()
@@ -323,14 +311,10 @@ func TestRelativeNames(t *testing.T) {
 	file := n.must(`C:\dir\file`, readable, win32.FILE_OPEN, synch)
 	link := n.must(`C:\junction`, writable, win32.FILE_OPEN, synch|win32.FILE_OPEN_REPARSE_POINT)
 	disk, err := n.CreateFile(`\\.\PhysicalDrive0`, 0, shareAll, win32.OPEN_EXISTING, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer n.shut(dir, file, link, disk)
 	device, err := n.FinalPath(dir, win32.VOLUME_NAME_NT)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	device = strings.TrimSuffix(device, `\dir`)
 	for _, c := range []struct {
 		root    win32.Handle
@@ -350,13 +334,8 @@ func TestRelativeNames(t *testing.T) {
 		{root: link, name: "", options: win32.FILE_OPEN_REPARSE_POINT, at: `C:\junction`},
 		{root: link, name: "", at: `C:\dir`},
 
-		{root: dir, name: `missing`, status: win32.STATUS_OBJECT_NAME_NOT_FOUND},
-		{root: dir, name: `missing\x`, status: win32.STATUS_OBJECT_PATH_NOT_FOUND},
-		{root: dir, name: `\sub`, status: win32.STATUS_OBJECT_NAME_INVALID},
 		{root: dir, name: `C:\dir`, status: win32.STATUS_OBJECT_NAME_INVALID},
 		{root: dir, name: `\??\C:\dir`, status: win32.STATUS_OBJECT_NAME_INVALID},
-		{root: dir, name: `..`, status: win32.STATUS_OBJECT_NAME_INVALID},
-		{root: dir, name: `sub\..`, status: win32.STATUS_OBJECT_NAME_INVALID},
 		{root: file, name: `x`, status: win32.STATUS_INVALID_PARAMETER},
 		{root: link, name: "", objAttr: win32.OBJ_DONT_REPARSE, status: win32.STATUS_REPARSE_POINT_ENCOUNTERED},
 		{root: link, name: "file", status: win32.STATUS_OBJECT_NAME_NOT_FOUND}, // a link has no entries of its own
@@ -366,9 +345,6 @@ func TestRelativeNames(t *testing.T) {
 
 		// With OBJ_DONT_REPARSE no link is followed, neither in the path nor at
 		// its end.
-		{root: dir, name: `sub`, objAttr: win32.OBJ_DONT_REPARSE, at: `C:\dir\sub`},
-		{root: dir, name: `up`, objAttr: win32.OBJ_DONT_REPARSE, status: win32.STATUS_REPARSE_POINT_ENCOUNTERED},
-		{root: dir, name: `up\x`, objAttr: win32.OBJ_DONT_REPARSE, status: win32.STATUS_REPARSE_POINT_ENCOUNTERED},
 		{root: dir, name: `up\x`, objAttr: win32.OBJ_DONT_REPARSE, options: win32.FILE_OPEN_REPARSE_POINT, status: win32.STATUS_REPARSE_POINT_ENCOUNTERED},
 		{root: dir, name: `up`, objAttr: win32.OBJ_DONT_REPARSE, options: win32.FILE_OPEN_REPARSE_POINT, at: `C:\dir\up`},
 		{root: dir, name: `up`, create: true, objAttr: win32.OBJ_DONT_REPARSE, status: win32.STATUS_REPARSE_POINT_ENCOUNTERED},
@@ -444,9 +420,7 @@ func (n *fileNode) resize(path string, size int64) {
 	n.t.Helper()
 	h := n.must(path, kernel.FileWriteData|win32.SYNCHRONIZE, win32.FILE_OPEN, synch)
 	defer n.shut(h)
-	if err := n.SetInformation(h, win32.FileEndOfFileInformation, le.AppendUint64(nil, uint64(size))); err != nil {
-		n.t.Fatal(err)
-	}
+	ok(n.t, n.SetInformation(h, win32.FileEndOfFileInformation, le.AppendUint64(nil, uint64(size))))
 }
 
 func TestOtherCallsOnFiles(t *testing.T) {
@@ -471,9 +445,7 @@ func TestRights(t *testing.T) {
 	const only = win32.DELETE | win32.SYNCHRONIZE
 	n := newFileNode(t)
 	n.populate()
-	if err := n.SetRights(`C:\dir\file`, only); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.SetRights(`C:\dir\file`, only))
 	for access, status := range map[uint32]win32.NTStatus{
 		only: 0, maximumAllowed | win32.SYNCHRONIZE: 0,
 		only | win32.FILE_READ_ATTRIBUTES: win32.STATUS_ACCESS_DENIED, win32.GENERIC_READ | win32.SYNCHRONIZE: win32.STATUS_ACCESS_DENIED,

@@ -55,9 +55,7 @@ func TestFormatPassesBlkid(t *testing.T) {
 						t.Errorf("VolumeInformation before = %v, want ERROR_UNRECOGNIZED_VOLUME", err)
 					}
 					o := win32.FormatOptions{FileSystem: "ntfs", Label: "Daten", Quick: true, ClusterSize: cluster}
-					if err := n.Format(vol, o); err != nil {
-						t.Fatal(err)
-					}
+					ok(t, n.Format(vol, o))
 					if fs, label := blkid(t, image(t, n, 1), 16*mib); fs != "ntfs" || label != "Daten" {
 						t.Errorf("blkid says %q labelled %q, want ntfs, Daten", fs, label)
 					}
@@ -75,14 +73,6 @@ func TestFormatPassesBlkid(t *testing.T) {
 					}
 				})
 			}
-		}
-	}
-}
-
-func TestDefaultClusters(t *testing.T) {
-	for size, want := range map[uint64]uint32{gib: 4096, 16 * tib: 4096, 16*tib + 1: 8192, 64 * tib: 16384, 256 * tib: 65536} {
-		if got := bootsector.DefaultCluster(size, 512); got != want {
-			t.Errorf("DefaultCluster(%d) = %d, want %d", size, got, want)
 		}
 	}
 }
@@ -131,23 +121,17 @@ func TestFormatRefusals(t *testing.T) {
 	if err := n.Format(good, quick); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
 		t.Errorf("Format of an open volume = %v, want ERROR_ACCESS_DENIED", err)
 	}
-	if err := n.CloseHandle(h); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.CloseHandle(h))
 	openPath(t, n, devicePath(good), 0) // queries, but does not use the volume
 	if err := n.Format(good, quick); err != nil {
 		t.Errorf("Format = %v", err)
 	}
 	root, err := n.NtCreateFile(0, `\??\`+strings.TrimPrefix(good, `\\?\`), win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if err := n.Format(good, quick); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
 		t.Errorf("Format with an open directory = %v, want ERROR_ACCESS_DENIED", err)
 	}
-	if err := n.CloseHandle(root); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.CloseHandle(root))
 }
 
 // TestFormatDuration checks the node in the middle of a format.
@@ -182,14 +166,6 @@ func TestFormatDuration(t *testing.T) {
 	if _, err := n.VolumeInformation(vol); err != nil {
 		t.Error(err)
 	}
-	n.Sleep = func(time.Duration) {
-		if err := n.Detach(1); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := n.Format(vol, quick); !errors.Is(err, win32.ERROR_NO_SUCH_DEVICE) { // docs/develop/contract/calls.md#transient-errors
-		t.Errorf("Format of a detached disk = %v, want ERROR_NO_SUCH_DEVICE", err)
-	}
 }
 
 // TestForeignFileSystems: the bytes of a volume decide which file system it has.
@@ -197,9 +173,7 @@ func TestForeignFileSystems(t *testing.T) {
 	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib))
 	vol, img := one(t, n, 1), image(t, n, 1)
-	if err := n.Format(vol, quick); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Format(vol, quick))
 	wipe := make([]byte, 8*kib)
 	if _, err := n.ByNumber(1).Image.WriteAt(wipe, 16*mib); err != nil {
 		t.Fatal(err)
@@ -238,9 +212,7 @@ func TestSystemDiskPassesBlkid(t *testing.T) {
 	img := image(t, n, 0)
 	sgdisk(t, img)
 	info, err := n.Show()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for i, want := range []string{"vfat", "ntfs"} {
 		if fs, _ := blkid(t, img, uint64(info.Volumes[i].Offset)); fs != want {
 			t.Errorf("blkid at %d says %q, want %q", uint64(info.Volumes[i].Offset), fs, want)
@@ -267,16 +239,8 @@ func TestFormatDeletesFiles(t *testing.T) {
 	for range 2 {
 		partition(t, n, h, data(1, 16*mib, 500*mib))
 		vol := one(t, n, 1)
-		if err := n.Format(vol, quick); err != nil {
-			t.Fatal(err)
-		}
-		d, err := n.NtCreateFile(0, `\??\`+strings.TrimPrefix(vol, `\\?\`)+"new", win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := n.CloseHandle(d); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, n.Format(vol, quick))
+		newDir(t, n, vol+"new")
 		ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_RAW}.Encode(), 0)
 	}
 	// The bytes are still there: with its partition, the old file system and its
@@ -286,9 +250,7 @@ func TestFormatDeletesFiles(t *testing.T) {
 	if a, err := n.Attributes(vol + "new"); err != nil || a&win32.FILE_ATTRIBUTE_DIRECTORY == 0 {
 		t.Errorf("Attributes of a file of the old file system = %#x, %v", a, err)
 	}
-	if err := n.Format(vol, quick); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Format(vol, quick))
 	if _, err := n.Attributes(vol + "new"); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
 		t.Errorf("Attributes after the format = %v, want ERROR_FILE_NOT_FOUND", err)
 	}
@@ -311,9 +273,7 @@ func TestFormatKnowsNewVolumes(t *testing.T) {
 		n := blank(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(delay), World: behavior.In("", behavior.Windows{FormatKnows: knows, Automount: nodespec.AutomountEnabled})}, nodespec.Disk{Size: gib}, kernel.Machine{Now: func() time.Time { return now }})
 		partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib))
 		names, err := n.VolumeNames()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		vol := names[len(names)-1]
 		try := func(when string, want win32.Errno) {
 			if err := n.Format(vol, quick); (err == nil) != (want == 0) || err != nil && !errors.Is(err, want) {
@@ -323,23 +283,17 @@ func TestFormatKnowsNewVolumes(t *testing.T) {
 		try("a new volume", c.new)
 		now = now.Add(time.Hour)
 		try("a volume that is there for long", c.new)
-		if err := n.UpdateStorageCache(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, n.UpdateStorageCache())
 		try("a volume after the update", c.updated)
 		now = now.Add(delay)
 		try("a volume after the delay", c.later)
-		if err := n.Reboot(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, n.Reboot())
 		try("a volume after a restart of Windows", c.later)
 		direct := quick
 		direct.Direct = true
 		partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib), data(2, 600*mib, 300*mib))
 		all, err := n.VolumeNames()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		for _, name := range all {
 			if !slices.Contains(names, name) {
 				if err := n.Format(name, direct); err != nil {

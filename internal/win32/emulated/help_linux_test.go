@@ -10,8 +10,6 @@ import (
 func allocatedBytes(t testing.TB, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return info.Sys().(*syscall.Stat_t).Blocks * 512
 }

@@ -93,6 +93,13 @@ func checkNode(t testing.TB, n *Node) {
 	}
 }
 
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func openPath(t testing.TB, n win32.API, path string, access uint32) win32.Handle {
 	t.Helper()
 	h, err := n.CreateFile(path, access, shareBoth, win32.OPEN_EXISTING, 0)
@@ -106,6 +113,14 @@ func openPath(t testing.TB, n win32.API, path string, access uint32) win32.Handl
 		}
 	})
 	return h
+}
+
+// newDir makes a directory.
+func newDir(t testing.TB, n win32.API, path string) {
+	t.Helper()
+	h, err := n.NtCreateFile(0, `\??\`+strings.TrimPrefix(path, `\\?\`), readable, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_CREATE, folder)
+	ok(t, err)
+	ok(t, n.CloseHandle(h))
 }
 
 func ioctl(t testing.TB, n win32.API, h win32.Handle, code uint32, in []byte, room int) []byte {
@@ -130,9 +145,7 @@ func failIoctl(t testing.TB, n win32.API, h win32.Handle, code uint32, in []byte
 func layout(t testing.TB, n win32.API, h win32.Handle) win32.Layout {
 	t.Helper()
 	l, err := win32.DecodeLayout(ioctl(t, n, h, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 64*kib))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return l
 }
 
@@ -177,9 +190,7 @@ func bringOnline(t testing.TB, n win32.API, name string) {
 	if _, err := n.DeviceIoControl(h, win32.IOCTL_VOLUME_IS_OFFLINE, nil, nil); err == nil {
 		ioctl(t, n, h, win32.IOCTL_VOLUME_ONLINE, nil, 0)
 	}
-	if err := n.CloseHandle(h); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.CloseHandle(h))
 }
 
 // volumesOn brings the volumes of the node online and returns those of a disk, by offset.
@@ -189,9 +200,7 @@ func volumesOn(t testing.TB, n win32.API, number uint32) map[uint64]string {
 		t.Fatal(err)
 	}
 	names, err := n.VolumeNames()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	found := map[uint64]string{}
 	for _, name := range names {
 		bringOnline(t, n, name)
@@ -200,15 +209,11 @@ func volumesOn(t testing.TB, n win32.API, number uint32) map[uint64]string {
 			t.Fatalf("CreateFile(%q): %v", name, err)
 		}
 		es, err := win32.DecodeExtents(ioctl(t, n, h, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, 1*kib))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if es[0].Disk == number {
 			found[es[0].Offset] = name
 		}
-		if err := n.CloseHandle(h); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, n.CloseHandle(h))
 	}
 	return found
 }
@@ -252,9 +257,7 @@ func sgdisk(t testing.TB, image string) {
 func image(t testing.TB, n *Node, number uint32) string {
 	t.Helper()
 	info, err := n.Show()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, d := range info.Disks {
 		if d.Number == number {
 			return d.Image
@@ -270,9 +273,7 @@ func online(t testing.TB, n *Node, number uint32) {
 	t.Helper()
 	h := openPath(t, n, fmt.Sprintf(`\\.\PhysicalDrive%d`, number), readWrite)
 	ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Persist: true, Mask: win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY}.Encode(), 0)
-	if err := n.CloseHandle(h); err != nil {
-		t.Error(err)
-	}
+	ok(t, n.CloseHandle(h))
 }
 
 // attach attaches a disk and returns its number when Windows sees it.
@@ -282,9 +283,7 @@ func attach(t testing.TB, n *Node, d nodespec.Disk) uint32 {
 	if err == nil {
 		err = n.AwaitDisk(number)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return number
 }
 

@@ -42,9 +42,7 @@ func login(t *testing.T, n *Node, iqn string) win32.ISCSISessionID {
 		t.Fatal(err)
 	}
 	id, err := n.LoginIScsiTarget(iqn, testPortal, win32.ISCSILogin{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return id
 }
 
@@ -54,13 +52,9 @@ func TestInitiatorRefusals(t *testing.T) {
 	gone.Portals = []nodespec.ISCSIPortal{{Address: "10.0.0.7"}}
 	n := start(t, iscsiConfig(lunTarget(testIQN, 1), refusing, gone))
 	away := win32.ISCSIPortal{Address: "10.0.0.7", Socket: 3260}
-	if err := n.AddIScsiSendTargetPortal(away); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.AddIScsiSendTargetPortal(away))
 	gone.Unreachable = true
-	if err := n.SetISCSITarget(gone); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.SetISCSITarget(gone))
 	login(t, n, testIQN)
 	in := func(iqn string, p win32.ISCSIPortal, l win32.ISCSILogin) error {
 		return second(n.LoginIScsiTarget(iqn, p, l))
@@ -116,21 +110,15 @@ func TestLogoutRefusedWhileDiskOpen(t *testing.T) {
 	}
 	for name, access := range map[string]uint32{"data": win32.GENERIC_READ, "no data": 0} {
 		h, err := n.CreateFile(`\\.\PhysicalDrive4`, access, shareBoth, win32.OPEN_EXISTING, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if access != 0 {
 			if err := n.LogoutIScsiTarget(id); !errors.Is(err, win32.ISDSC_DEVICE_BUSY_ON_SESSION) {
 				t.Errorf("%s: logout = %v, want ISDSC_DEVICE_BUSY_ON_SESSION", name, err)
 			}
 		}
-		if err := n.CloseHandle(h); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, n.CloseHandle(h))
 	}
-	if err := n.LogoutIScsiTarget(id); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.LogoutIScsiTarget(id))
 	if _, err := n.CreateFile(`\\.\PhysicalDrive4`, 0, shareBoth, win32.OPEN_EXISTING, 0); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
 		t.Errorf("the disk after the logout: %v", err)
 	}
@@ -141,9 +129,7 @@ func TestLUNsKeepContent(t *testing.T) {
 	cfg := iscsiConfig(lunTarget(testIQN, 1))
 	cfg.StateDir = t.TempDir()
 	n, err := Open(cfg, kernel.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	id := login(t, n, testIQN)
 	online(t, n, 3)
 	h := openPath(t, n, `\\.\PhysicalDrive3`, readWrite)
@@ -151,9 +137,7 @@ func TestLUNsKeepContent(t *testing.T) {
 	if _, err := n.WriteAt(h, want, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(n.CloseHandle(h), n.LogoutIScsiTarget(id)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, errors.Join(n.CloseHandle(h), n.LogoutIScsiTarget(id)))
 	login(t, n, testIQN)
 	read := func(n *Node) string {
 		h := openPath(t, n, `\\.\PhysicalDrive3`, win32.GENERIC_READ)
@@ -161,17 +145,13 @@ func TestLUNsKeepContent(t *testing.T) {
 		if _, err := n.ReadAt(h, got, 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.CloseHandle(h); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, n.CloseHandle(h))
 		return string(got)
 	}
 	if got := read(n); got != string(want) {
 		t.Errorf("after a second login: %.8q", got)
 	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Close())
 	n = start(t, cfg)
 	if got := read(n); got != string(want) {
 		t.Errorf("after reopening: %.8q", got)
@@ -181,9 +161,7 @@ func TestLUNsKeepContent(t *testing.T) {
 		t.Errorf("sessions after reopening: %+v, %v", list, err)
 	}
 	// A new session does not reuse an ID.
-	if err := n.LogoutIScsiTarget(list[0].ID); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.LogoutIScsiTarget(list[0].ID))
 	if again := login(t, n, testIQN); again == list[0].ID {
 		t.Errorf("the session ID %v was used again", again)
 	}
@@ -215,9 +193,7 @@ func TestTargetDiscovery(t *testing.T) {
 	other.Portals = []nodespec.ISCSIPortal{{Address: "fd00::1", Port: 3261}, {Address: "10.0.0.1"}}
 	n := start(t, iscsiConfig(lunTarget(testIQN, 0), other))
 	for _, p := range []win32.ISCSIPortal{testPortal, {Address: "fd00::1", Socket: 3261}} {
-		if err := n.AddIScsiSendTargetPortal(p); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, n.AddIScsiSendTargetPortal(p))
 	}
 	if got, err := n.ReportIScsiTargets(false); err != nil || !slices.Equal(got, []string{testIQN, other.IQN}) {
 		t.Errorf("targets = %q, %v", got, err)
@@ -234,9 +210,7 @@ func TestTargetDiscovery(t *testing.T) {
 		t.Errorf("portals = %v, %v", got, err)
 	}
 	// A new target is known once a portal has been refreshed.
-	if err := n.SetISCSITarget(lunTarget("iqn.2003-01.org.example:new", 0)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.SetISCSITarget(lunTarget("iqn.2003-01.org.example:new", 0)))
 	if got, err := n.ReportIScsiTargets(false); err != nil || len(got) != 2 {
 		t.Errorf("targets = %q, %v, want the two known ones", got, err)
 	}

@@ -16,9 +16,7 @@ func TestLetters(t *testing.T) {
 	dir := t.TempDir()
 	n := start(t, nodespec.Config{StateDir: dir})
 	vol := one2(t, n)
-	if err := n.SetMountPoint(`g:\`, vol); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.SetMountPoint(`g:\`, vol))
 	for what, c := range map[string]struct{ got, want error }{
 		"letter in use":       {n.SetMountPoint(`C:\`, vol), win32.ERROR_INVALID_PARAMETER},
 		"second letter":       {n.SetMountPoint(`H:\`, vol), win32.ERROR_INVALID_PARAMETER},
@@ -36,23 +34,17 @@ func TestLetters(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, c.got, c.want)
 		}
 	}
-	if err := n.SetMountPoint(`C:\var\lib\kubelet\pods\`, vol); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.SetMountPoint(`C:\var\lib\kubelet\pods\`, vol))
 	if got, err := n.VolumePathNames(vol); err != nil || !slices.Equal(got, []string{`G:\`, `C:\var\lib\kubelet\pods\`}) {
 		t.Errorf("VolumePathNames = %q, %v", got, err)
 	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Close())
 
 	n = start(t, nodespec.Config{StateDir: dir})
 	if got, err := n.VolumeNameForMountPoint(`G:\`); err != nil || got != vol {
 		t.Errorf("VolumeNameForMountPoint after opening again = %q, %v, want %q", got, err, vol)
 	}
-	if err := n.DeleteMountPoint(`G:\`); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.DeleteMountPoint(`G:\`))
 	if got, err := n.VolumePathNames(vol); err != nil || !slices.Equal(got, []string{`C:\var\lib\kubelet\pods\`}) {
 		t.Errorf("VolumePathNames = %q, %v", got, err)
 	}
@@ -68,34 +60,19 @@ func failure(_ []string, err error) error { return err }
 func TestMountsInCircle(t *testing.T) {
 	n := start(t, nodespec.Config{})
 	vol := one2(t, n)
-	if err := n.Format(vol, quick); err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range []string{`\a`, `\b`} {
-		h, err := n.NtCreateFile(0, `\??\`+vol[4:len(vol)-1]+dir, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := n.CloseHandle(h); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := n.SetMountPoint(vol+`a\`, vol); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Format(vol, quick))
+	newDir(t, n, vol+"a")
+	newDir(t, n, vol+"b")
+	ok(t, n.SetMountPoint(vol+`a\`, vol))
 	if got, err := n.VolumePathNames(vol); err != nil || len(got) != 0 {
 		t.Errorf("VolumePathNames of a volume that is mounted only in itself = %q, %v, want none", got, err)
 	}
-	if err := n.SetMountPoint(`C:\var\lib\kubelet\pods\`, vol); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.SetMountPoint(`C:\var\lib\kubelet\pods\`, vol))
 	if got, err := n.VolumePathNames(vol); err != nil || !slices.Equal(got, []string{`C:\var\lib\kubelet\pods\`}) {
 		t.Errorf("VolumePathNames = %q, %v", got, err)
 	}
 	// A format deletes the folders of the volume, including the mount point.
-	if err := n.Format(vol, quick); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Format(vol, quick))
 	info, err := n.Show()
 	if err != nil || len(info.Mounts) != 1 {
 		t.Errorf("mounts %+v, %v, want only that on C:", info.Mounts, err)
@@ -147,9 +124,7 @@ func TestHugeWrite(t *testing.T) {
 func TestMountManagerNamesVolumes(t *testing.T) {
 	n := start(t, nodespec.Config{})
 	vol := one2(t, n)
-	if err := n.SetMountPoint(`G:\`, vol); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.SetMountPoint(`G:\`, vol))
 	p := openPath(t, n, `\\?\Harddisk2Partition1`, 0)
 	const name, points = win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME, win32.IOCTL_MOUNTMGR_QUERY_POINTS
 	device, err := win32.DecodeDeviceName(ioctl(t, n, p, name, nil, 256))

@@ -84,9 +84,7 @@ func TestConcurrentCalls(t *testing.T) {
 	wg.Wait()
 	checkNode(t, n)
 	state := describe(t, n)
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Close())
 	if got := describe(t, start(t, nodespec.Config{StateDir: dir})); got != state {
 		t.Errorf("opened again it is\n%s\nwas\n%s", got, state)
 	}

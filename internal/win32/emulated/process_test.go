@@ -25,13 +25,9 @@ func deaths(t *testing.T, n *Node, cfg nodespec.Config) map[string]*Node {
 	t.Helper()
 	cfg.StateDir = cloneDir(t, cfg.StateDir)
 	reopened, err := Open(cfg, kernel.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	t.Cleanup(func() { reopened.Close() })
-	if err := n.EndProcess(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.EndProcess())
 	if left := n.OpenHandles(); len(left) > 0 {
 		t.Errorf("handles left open: %q", left)
 	}
@@ -51,16 +47,12 @@ func TestDeletionAfterProcessEnd(t *testing.T) {
 	make := func(name string) win32.Handle {
 		t.Helper()
 		h, err := n.NtCreateFile(0, `\??\C:\`+name, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth|win32.FILE_SHARE_DELETE, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return h
 	}
 	mark := func(h win32.Handle, flags uint32) {
 		t.Helper()
-		if err := n.SetInformation(h, win32.FileDispositionInformationEx, win32.EncodeDisposition(flags)); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, n.SetInformation(h, win32.FileDispositionInformationEx, win32.EncodeDisposition(flags)))
 	}
 	make("open")
 	mark(make("marked"), win32.FILE_DISPOSITION_DELETE)
@@ -70,9 +62,7 @@ func TestDeletionAfterProcessEnd(t *testing.T) {
 	mark(back, 0)
 	closed := make("closed")
 	mark(closed, win32.FILE_DISPOSITION_DELETE)
-	if err := n.CloseHandle(closed); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.CloseHandle(closed))
 	for death, n := range deaths(t, n, cfg) {
 		for name, want := range map[string]bool{"open": true, "taken back": true, "marked": false, "marked posix": false, "closed": false} {
 			_, err := n.Attributes(`C:\` + name)
@@ -91,12 +81,8 @@ func TestDeletionOnDetachedDisk(t *testing.T) {
 	cfg := nodespec.Config{StateDir: t.TempDir(), Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {ID: "d", Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}}}
 	n := start(t, cfg)
 	h, err := n.NtCreateFile(0, `\??\E:\marked`, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, 0, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(n.SetInformation(h, win32.FileDispositionInformation, []byte{1}), n.Detach(1)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
+	ok(t, errors.Join(n.SetInformation(h, win32.FileDispositionInformation, []byte{1}), n.Detach(1)))
 	for death, n := range deaths(t, n, cfg) {
 		attach(t, n, nodespec.Disk{ID: "d"})
 		if _, err := n.Attributes(`E:\marked`); err != nil {
@@ -122,9 +108,7 @@ func killedWhileFormatting(t *testing.T, order string) {
 	vol := one(t, n, 1)
 	direct := quick
 	direct.Direct = true
-	if err := n.Format(vol, direct); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Format(vol, direct))
 	if info, err := n.VolumeInformation(vol); err != nil || info.FileSystem != "NTFS" {
 		t.Errorf("after a complete format: %+v, %v", info, err)
 	}
@@ -170,16 +154,8 @@ func TestFormatIsCutOff(t *testing.T) {
 				{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}}}
 			var n *Node
 			meanwhile := func() {
-				if err := errors.Join(c.end(n), n.Format(one(t, n, 1), quick)); err != nil {
-					t.Fatal(err)
-				}
-				h, err := n.NtCreateFile(0, `\??\E:\new`, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := n.CloseHandle(h); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, errors.Join(c.end(n), n.Format(one(t, n, 1), quick)))
+				newDir(t, n, `E:\new`)
 			}
 			n = startOn(t, cfg, kernel.Machine{Sleep: func(time.Duration) {
 				do := meanwhile
@@ -212,9 +188,7 @@ func TestFormatThroughWMIOutlivesTheProcess(t *testing.T) {
 	go func() { result <- n.Format(vol, quick) }()
 	<-begun
 	cfg.StateDir = cloneDir(t, cfg.StateDir)
-	if err := n.EndProcess(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.EndProcess())
 	for name, n := range map[string]*Node{"the process died": n, "both died": startOn(t, cfg, machine)} {
 		now = time.Unix(1e9, 0)
 		if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
@@ -240,9 +214,7 @@ func TestFormatEndsWithTheDisk(t *testing.T) {
 		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {ID: "d", Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}}}}
 	var n *Node
 	n = startOn(t, cfg, kernel.Machine{Sleep: func(time.Duration) {
-		if err := n.Detach(1); err != nil {
-			t.Error(err)
-		}
+		ok(t, n.Detach(1))
 	}})
 	if err := n.Format(one(t, n, 1), quick); !errors.Is(err, win32.ERROR_NO_SUCH_DEVICE) {
 		t.Errorf("format of a removed disk: %v", err)
@@ -263,16 +235,10 @@ func TestKilledWhileGrowing(t *testing.T) {
 	cfg := nodespec.Config{StateDir: t.TempDir()}
 	n := start(t, cfg)
 	path := image(t, n, 1)
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Close())
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, info.Size()+gib); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
+	ok(t, os.Truncate(path, info.Size()+gib))
 	start(t, cfg)
 	if now, err := os.Stat(path); err != nil || now.Size() != info.Size() {
 		t.Errorf("the image has %d bytes, %v, want %d", now.Size(), err, info.Size())
@@ -285,28 +251,20 @@ func TestKilledWhileRebooting(t *testing.T) {
 	cfg := nodespec.Config{StateDir: t.TempDir(), Windows: nodespec.Windows{Attach: "rescan", DiskNumbers: nodespec.DiskNumbersReassigned}, Services: []nodespec.Service{{Name: "MSiSCSI", StartType: "auto"}, {Name: "Manual", StartType: "manual", State: "running"}}}
 	n := start(t, cfg)
 	portal := win32.ISCSIPortal{Address: "192.0.2.10", Socket: 3260}
-	if err := n.AddIScsiSendTargetPortal(portal); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.AddIScsiSendTargetPortal(portal))
 	if _, err := n.LoginIScsiTarget("iqn.2025-01.com.example:data", portal, win32.ISCSILogin{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.UseAdd(win32.NewUse{Remote: `\\files.example.com\data`, User: "csi", Password: win32.NewSecret("csi")}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.UseAdd(win32.NewUse{Remote: `\\files.example.com\data`, User: "csi", Password: win32.NewSecret("csi")}))
 	h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
 	ioctl(t, n, h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: 1, Mask: 1}.Encode(), 0)
-	if err := n.Grow(2, 20*gib); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Grow(2, 20*gib))
 	if _, err := n.Attach(nodespec.Disk{ID: "waits"}); err != nil {
 		t.Fatal(err)
 	}
 	before := cloneDir(t, cfg.StateDir)
 	_, old := journalOf(t, before)
-	if err := n.Reboot(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Reboot())
 	want := describe(t, n)
 	_, whole := journalOf(t, cfg.StateDir)
 	records := 0
@@ -315,9 +273,7 @@ func TestKilledWhileRebooting(t *testing.T) {
 		records++
 		killed := cloneDir(t, before)
 		path, _ := journalOf(t, killed)
-		if err := os.WriteFile(path, whole[:at], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(path, whole[:at], 0o600))
 		cfg.StateDir = killed
 		m := start(t, cfg)
 		if got := describe(t, m); got != want {
@@ -339,9 +295,7 @@ func TestMutualSecretStored(t *testing.T) {
 	cfg := iscsiConfig(target, other)
 	cfg.StateDir = t.TempDir()
 	n := start(t, cfg)
-	if err := errors.Join(n.AddIScsiSendTargetPortal(testPortal), n.SetIScsiInitiatorCHAPSharedSecret(win32.NewSecret(secret))); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, errors.Join(n.AddIScsiSendTargetPortal(testPortal), n.SetIScsiInitiatorCHAPSharedSecret(win32.NewSecret(secret))))
 	user, password := "csi", win32.NewSecret("chapsecret123")
 	login := win32.ISCSILogin{AuthType: win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE, User: &user, Password: &password}
 	for death, n := range deaths(t, n, cfg) {
@@ -364,17 +318,13 @@ func TestKilledDuringLoginOrLogout(t *testing.T) {
 	cfg := iscsiConfig(lunTarget(testIQN, 3))
 	cfg.StateDir = t.TempDir()
 	n := start(t, cfg)
-	if err := n.AddIScsiSendTargetPortal(testPortal); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.AddIScsiSendTargetPortal(testPortal))
 	dir, cuts := cfg.StateDir, map[string]int{}
 	cut := func(what string, do func() error) {
 		t.Helper()
 		before := cloneDir(t, dir)
 		_, old := journalOf(t, dir)
-		if err := do(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, do())
 		after := cloneDir(t, dir) // its images; a logout does not write to them
 		_, whole := journalOf(t, dir)
 		for at := len(old); ; at += journal.HeaderSize + int(le.Uint32(whole[at:])) {
@@ -385,14 +335,10 @@ func TestKilledDuringLoginOrLogout(t *testing.T) {
 			}
 			cfg.StateDir = cloneDir(t, images)
 			path, _ := journalOf(t, cfg.StateDir)
-			if err := os.WriteFile(path, whole[:at], 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(path, whole[:at], 0o600))
 			m := start(t, cfg)
 			info, err := m.Show()
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			target := info.ISCSITargets[0]
 			if connected := target.Session != ""; connected != (len(target.Disks) == 3) || !connected && len(target.Disks) != 0 {
 				t.Errorf("%s, killed after %d of %d bytes: session %q with the disks %v", what, at-len(old), len(whole)-len(old), target.Session, target.Disks)

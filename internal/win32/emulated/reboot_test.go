@@ -16,13 +16,9 @@ func TestReboot(t *testing.T) {
 	if _, err := n.Attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{}}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Grow(1, 20*gib); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Grow(1, 20*gib))
 	h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
-	if err := n.Reboot(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Reboot())
 	if left := n.OpenHandles(); len(left) != 0 {
 		t.Errorf("handles %q are still open", left)
 	}
@@ -35,9 +31,7 @@ func TestReboot(t *testing.T) {
 	// The attached disk is visible. Once it is online for good, its volume exists as soon
 	// as Windows runs.
 	online(t, n, 3)
-	if err := n.Reboot(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Reboot())
 	one(t, n, 3)
 }
 
@@ -46,9 +40,7 @@ func TestDiskNumbersAfterReboot(t *testing.T) {
 	for value, want := range map[string][]string{nodespec.DiskNumbersReassigned: {"b", "system", "a"}, nodespec.DiskNumbersKept: {"system", "a", "b"}} {
 		cfg := nodespec.Config{StateDir: t.TempDir(), Windows: nodespec.Windows{DiskNumbers: value}, Disks: []nodespec.Disk{{ID: "system", Content: nodespec.ContentSystem}, {ID: "a"}, {ID: "b"}}}
 		n := start(t, cfg)
-		if err := n.Reboot(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, n.Reboot())
 		check := func(n *Node) {
 			t.Helper()
 			for number, id := range want {
@@ -58,9 +50,7 @@ func TestDiskNumbersAfterReboot(t *testing.T) {
 			}
 		}
 		check(n)
-		if err := n.Close(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, n.Close())
 		check(start(t, cfg))
 	}
 }

@@ -11,17 +11,13 @@ import (
 func (n *fileNode) root(vol string, access uint32) win32.Handle {
 	n.t.Helper()
 	h, err := n.create(0, `\??\`+vol[4:], access|win32.SYNCHRONIZE, shareAll, win32.FILE_OPEN, folder)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	ok(n.t, err)
 	return h
 }
 
 func (n *fileNode) rootSecurity(vol string) []byte {
 	s, err := n.Show()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	ok(n.t, err)
 	for _, v := range s.Volumes {
 		if v.ID == vol {
 			return v.RootSecurity

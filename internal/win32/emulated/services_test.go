@@ -14,9 +14,7 @@ import (
 func state(t *testing.T, n *Node, name string) uint32 {
 	t.Helper()
 	s, err := n.ServiceStatus(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return s.State
 }
 
@@ -36,9 +34,7 @@ func TestServiceControlRefusals(t *testing.T) {
 	status := func(name string) error { _, err := n.ServiceStatus(name); return err }
 	config := func(name string) error { _, err := n.ServiceConfig(name); return err }
 	dependents := func(name string) error { _, err := n.DependentServices(name); return err }
-	if err := errors.Join(n.StartService("stuck"), stop("leaving")); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, errors.Join(n.StartService("stuck"), stop("leaving")))
 	pause := func() error { _, err := n.ControlService("up", 2); return err }
 	for _, c := range []struct {
 		name string
@@ -77,9 +73,7 @@ func TestStartDependenciesFirst(t *testing.T) {
 		{Name: "base", StartDelay: nodespec.Duration(2 * time.Second), WaitHint: nodespec.Duration(4 * time.Second)},
 		{Name: "top", DependsOn: []string{"BASE"}, StartDelay: nodespec.Duration(time.Second)},
 	}}, kernel.Machine{Now: func() time.Time { return now }})
-	if err := n.StartService("top"); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.StartService("top"))
 	var points []uint32
 	for range 2 {
 		s, err := n.ServiceStatus("base")
@@ -106,14 +100,10 @@ func TestStartDependenciesFirst(t *testing.T) {
 func TestServicesSurviveReopen(t *testing.T) {
 	cfg := nodespec.Config{StateDir: t.TempDir(), Services: []nodespec.Service{{Name: "slow", StartDelay: nodespec.Duration(time.Hour)}, {Name: "up", State: "running"}}}
 	n, err := Open(cfg, kernel.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	_, stopped := n.ControlService("up", win32.SERVICE_CONTROL_STOP)
 	err = errors.Join(n.StartService("slow"), stopped, n.SetService(nodespec.Service{Name: "late", StartType: "auto"}), n.Close())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	n = start(t, cfg)
 	for name, want := range map[string]uint32{"slow": win32.SERVICE_RUNNING, "up": win32.SERVICE_STOPPED, "late": win32.SERVICE_RUNNING} {
 		if got := state(t, n, name); got != want {

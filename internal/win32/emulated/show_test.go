@@ -12,17 +12,11 @@ import (
 
 func TestShow(t *testing.T) {
 	n := start(t, nodespec.Config{})
-	if err := n.SetMountPoint(`C:\var\lib\kubelet\pods\`, one2(t, n)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.SetMountPoint(`C:\var\lib\kubelet\pods\`, one2(t, n)))
 	info, err := n.Show()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	b, err := json.Marshal(info)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	var again nodespec.State
 	if err := json.Unmarshal(b, &again); err != nil || !reflect.DeepEqual(again, info) {
 		t.Errorf("Show is not the same after JSON: %v\n%s", err, b)
@@ -51,16 +45,12 @@ func TestConfigJSON(t *testing.T) {
 	var c nodespec.Config
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, d.Decode(&c))
 	if c.FormatDuration != nodespec.Duration(2*time.Second) || c.Disks[1].Size != 2*gib || c.Disks[1].Address.Lun != 2 {
 		t.Errorf("%+v", c)
 	}
 	b, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	var again nodespec.Config
 	if err := json.Unmarshal(b, &again); err != nil || !reflect.DeepEqual(again, c) {
 		t.Errorf("%v: %+v is not %+v", err, again, c)

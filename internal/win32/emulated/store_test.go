@@ -21,22 +21,14 @@ func cloneDir(t testing.TB, from string) string {
 	t.Helper()
 	to := t.TempDir()
 	es, err := os.ReadDir(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, e := range es {
 		info, err := e.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		f, err := os.Create(filepath.Join(to, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		err = errors.Join(kernel.CopyImage(f, filepath.Join(from, e.Name())), f.Truncate(info.Size()), f.Close())
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 	}
 	return to
 }
@@ -94,11 +86,8 @@ func TestKilledWhileWriting(t *testing.T) {
 		{"volume online", func() error { vol = one(t, n, 1); return nil }},
 		{"format", func() error { return n.Format(vol, quick) }},
 		{"directory", func() error {
-			d, err := n.NtCreateFile(0, `\??\`+strings.TrimPrefix(vol, `\\?\`)+"new", win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-			if err != nil {
-				return err
-			}
-			return n.CloseHandle(d)
+			newDir(t, n, vol+"new")
+			return nil
 		}},
 		{"grow", func() error {
 			_, err := n.DeviceIoControl(h, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: mib}.Encode(), nil)
@@ -129,9 +118,7 @@ func TestKilledWhileWriting(t *testing.T) {
 			// second.
 			killed := cloneDir(t, before)
 			path, _ := journalOf(t, killed)
-			if err := os.WriteFile(path, whole[:at], 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(path, whole[:at], 0o600))
 			m, err := Open(nodespec.Config{StateDir: killed}, kernel.Machine{})
 			if err != nil {
 				t.Fatalf("%s: killed after %d of %d bytes: %v", step.name, at-len(old), len(whole)-len(old), err)
@@ -152,9 +139,7 @@ func TestKilledWhileWriting(t *testing.T) {
 			} else if state != wasState {
 				t.Fatalf("%s: killed after %d of %d bytes: part of the call took effect:\n%s", step.name, at-len(old), len(whole)-len(old), state)
 			}
-			if err := m.Close(); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, m.Close())
 			os.RemoveAll(killed)
 		}
 	}
@@ -169,12 +154,8 @@ func TestKilledWhileCreating(t *testing.T) {
 	path, b := journalOf(t, dir)
 	for _, at := range []int{0, 1, len(b) / 3, len(b) / 2, len(b) - 1} {
 		killed := t.TempDir()
-		if err := os.WriteFile(filepath.Join(killed, filepath.Base(path)), b[:at], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(killed, "disk-of-the-dead.img"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(killed, filepath.Base(path)), b[:at], 0o600))
+		ok(t, os.WriteFile(filepath.Join(killed, "disk-of-the-dead.img"), nil, 0o600))
 		m, err := Open(nodespec.Config{StateDir: killed}, kernel.Machine{})
 		if err != nil {
 			t.Fatalf("killed after %d bytes: %v", at, err)
@@ -186,9 +167,7 @@ func TestKilledWhileCreating(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(killed, "disk-of-the-dead.img")); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("an image without a disk is left: %v", err)
 		}
-		if err := m.Close(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, m.Close())
 	}
 }
 
@@ -212,9 +191,7 @@ func TestStateLockedByAnotherProcess(t *testing.T) {
 func TestUnknownStateFormat(t *testing.T) {
 	for name, text := range map[string]string{"newer": `{"format":99}`, "not JSON": `{`} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(dir, "state.json"), []byte(text), 0o600))
 		if _, err := Open(nodespec.Config{StateDir: dir}, kernel.Machine{}); err == nil || !strings.Contains(err.Error(), "state.json") {
 			t.Errorf("%s: Open = %v, want an error naming state.json", name, err)
 		}
@@ -238,9 +215,7 @@ func TestCompaction(t *testing.T) {
 	}
 	killed := cloneDir(t, dir)
 	for _, name := range []string{"state.json.new", "journal.77"} {
-		if err := os.WriteFile(filepath.Join(killed, name), []byte("half"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(killed, name), []byte("half"), 0o600))
 	}
 	m := start(t, nodespec.Config{StateDir: killed})
 	if got := describe(t, m); got != before {
@@ -257,18 +232,12 @@ func TestCompaction(t *testing.T) {
 func TestJournalWriteFailure(t *testing.T) {
 	dir := t.TempDir()
 	n, err := Open(nodespec.Config{StateDir: dir, Log: quiet}, kernel.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer n.Close() // fails: the journal is already closed
 	h, err := n.CreateFile(`\\.\PhysicalDrive1`, readWrite, shareBoth, win32.OPEN_EXISTING, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	before := describe(t, n)
-	if err := n.Store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Store.Close())
 	in := win32.SetDiskAttributes{Attributes: 2, Mask: 2}.Encode()
 	for range 2 {
 		if _, err := n.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil); !errors.Is(err, win32.ERROR_IO_DEVICE) {
@@ -292,9 +261,7 @@ func TestJournalWriteFailure(t *testing.T) {
 
 func TestCallsAfterClose(t *testing.T) {
 	n, err := Open(nodespec.Config{}, kernel.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	dir := n.Store.Dir()
 	for range 2 {
 		if err := n.Close(); err != nil {
@@ -352,17 +319,11 @@ func TestDamagedImage(t *testing.T) {
 		for _, detached := range []bool{false, true} {
 			dir := t.TempDir()
 			n, err := Open(nodespec.Config{StateDir: dir, Log: quiet, Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {ID: "data", Size: 64 << 20}}}, kernel.Machine{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			if detached {
-				if err := n.Detach(1); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, n.Detach(1))
 			}
-			if err := errors.Join(n.Close(), damage(filepath.Join(dir, "disk-data.img"))); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, errors.Join(n.Close(), damage(filepath.Join(dir, "disk-data.img"))))
 			if _, err := Open(nodespec.Config{StateDir: dir, Log: quiet}, kernel.Machine{}); err == nil || !strings.Contains(err.Error(), "the image of disk data") {
 				t.Errorf("%s, detached %t: Open = %v, want an error that names the disk", name, detached, err)
 			}

@@ -20,9 +20,7 @@ func TestLockVolume(t *testing.T) {
 		return n.NtCreateFile(0, `\??\E:\f`, access, win32.OBJ_CASE_INSENSITIVE, shareBoth, disposition, win32.FILE_SYNCHRONOUS_IO_NONALERT)
 	}
 	f, err := open(win32.FILE_CREATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	failIoctl(t, n, vol, win32.FSCTL_LOCK_VOLUME, nil, 0, win32.ERROR_ACCESS_DENIED)
 	// A write on a disk handle, in the middle of the volume.
 	disk := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
@@ -46,20 +44,14 @@ func TestLockVolume(t *testing.T) {
 	}
 	failIoctl(t, n, vol, win32.FSCTL_LOCK_VOLUME, nil, 0, win32.ERROR_ACCESS_DENIED)
 	write(nil)
-	if err := errors.Join(n.CloseHandle(f), n.CloseHandle(vol)); err != nil {
-		t.Error(err)
-	}
+	ok(t, errors.Join(n.CloseHandle(f), n.CloseHandle(vol)))
 	write(win32.ERROR_ACCESS_DENIED)
-	if err := n.CloseHandle(disk); err != nil {
-		t.Error(err)
-	}
+	ok(t, n.CloseHandle(disk))
 	f, err = open(win32.FILE_OPEN)
 	if err != nil {
 		t.Fatalf("open after the lock's handle was closed: %v", err)
 	}
-	if err := n.CloseHandle(f); err != nil {
-		t.Error(err)
-	}
+	ok(t, n.CloseHandle(f))
 }
 
 // What was not flushed is lost when the disk goes offline, and nothing else is.
@@ -71,57 +63,39 @@ func TestOfflineLosesCache(t *testing.T) {
 		open := func(name string, disposition uint32) win32.Handle {
 			t.Helper()
 			h, err := n.NtCreateFile(0, `\??\E:\`+name, access, win32.OBJ_CASE_INSENSITIVE, shareBoth, disposition, win32.FILE_SYNCHRONOUS_IO_NONALERT)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			return h
 		}
 		vol := openPath(t, n, devicePath(one(t, n, 1)), readWrite)
 		first := open("first", win32.FILE_CREATE)
-		if err := errors.Join(n.FlushFileBuffers(vol), n.CloseHandle(first)); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, errors.Join(n.FlushFileBuffers(vol), n.CloseHandle(first)))
 		second := open("second", win32.FILE_CREATE)
 		if how == "flush the file" {
-			if err := n.FlushFileBuffers(second); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, n.FlushFileBuffers(second))
 		}
-		if err := n.CloseHandle(second); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, n.CloseHandle(second))
 		switch how {
 		case "flush the volume":
-			if err := n.FlushFileBuffers(vol); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, n.FlushFileBuffers(vol))
 		case "lock":
 			ioctl(t, n, vol, win32.FSCTL_LOCK_VOLUME, nil, 0)
 		case "dismount":
 			ioctl(t, n, vol, win32.FSCTL_DISMOUNT_VOLUME, nil, 0)
 		}
-		if err := n.CloseHandle(vol); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, n.CloseHandle(vol))
 		disk := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
 		for _, attributes := range []uint64{win32.DISK_ATTRIBUTE_OFFLINE, 0} {
 			in := win32.SetDiskAttributes{Attributes: attributes, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode()
 			ioctl(t, n, disk, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, 0)
 		}
-		if err := n.CloseHandle(disk); err != nil {
-			t.Fatal(err)
-		}
-		if err := n.CloseHandle(open("first", win32.FILE_OPEN)); err != nil {
-			t.Error(err)
-		}
+		ok(t, n.CloseHandle(disk))
+		ok(t, n.CloseHandle(open("first", win32.FILE_OPEN)))
 		h, err := n.NtCreateFile(0, `\??\E:\second`, access, win32.OBJ_CASE_INSENSITIVE, shareBoth, win32.FILE_OPEN, win32.FILE_SYNCHRONOUS_IO_NONALERT)
 		if (err == nil) != kept {
 			t.Errorf("%s: the second file after the disk was offline: %v, want it kept: %t", how, err, kept)
 		}
 		if err == nil {
-			if err := n.CloseHandle(h); err != nil {
-				t.Error(err)
-			}
+			ok(t, n.CloseHandle(h))
 		}
 	}
 }

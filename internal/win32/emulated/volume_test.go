@@ -20,9 +20,7 @@ var quick = win32.FormatOptions{FileSystem: "NTFS", Quick: true}
 
 func TestRoots(t *testing.T) {
 	n := start(t, nodespec.Config{})
-	if err := n.SetMountPoint(`C:\var\lib\kubelet\pods\`, one2(t, n)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.SetMountPoint(`C:\var\lib\kubelet\pods\`, one2(t, n)))
 	for _, c := range []struct {
 		root string
 		info error
@@ -52,44 +50,39 @@ func one2(t testing.TB, n *Node) string {
 	t.Helper()
 	h := openPath(t, n, `\\.\PhysicalDrive2`, readWrite)
 	partition(t, n, h, data(7, 16*mib, gib))
-	if err := n.CloseHandle(h); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.CloseHandle(h))
 	return one(t, n, 2)
 }
 
-func TestVolumeArrivalDelay(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	n := blank(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(time.Second)}, nodespec.Disk{Size: gib}, kernel.Machine{Now: func() time.Time { return now }})
-	h := drive(t, n, readWrite)
-	partition(t, n, h, data(1, 16*mib, 500*mib))
-	if vs := volumesOn(t, n, 1); len(vs) != 0 {
-		t.Errorf("volumes %v at once", vs)
-	}
-	now = now.Add(time.Second - 1)
-	if vs := volumesOn(t, n, 1); len(vs) != 0 {
-		t.Errorf("volumes %v too early", vs)
-	}
-	now = now.Add(1)
-	vol := one(t, n, 1)
-	// Reading the table again does not remove the volume.
-	ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
-	if got := one(t, n, 1); got != vol {
-		t.Errorf("volume %s became %s", vol, got)
-	}
-}
-
-// A new volume appears a moment later, or at once.
+// A new volume appears after the configured delay, or a moment later, or at once, and stays
+// the same when the table is read again.
 func TestNewVolumesAreLate(t *testing.T) {
-	for value, want := range map[string]int{nodespec.NewVolumesLate: 0, nodespec.NewVolumesAtOnce: 1} {
-		now := time.Unix(1e9, 0)
-		n := blank(t, nodespec.Config{Windows: nodespec.Windows{NewVolumes: value}}, nodespec.Disk{Size: gib}, kernel.Machine{Now: func() time.Time { return now }})
-		partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib))
-		if vs := volumesOn(t, n, 1); len(vs) != want {
-			t.Errorf("%s: volumes %v, want %d", value, vs, want)
-		}
-		now = now.Add(kernel.ArrivalDelay)
-		one(t, n, 1)
+	for name, c := range map[string]struct {
+		cfg   nodespec.Config
+		after time.Duration
+	}{
+		"delay":   {nodespec.Config{VolumeArrivalDelay: nodespec.Duration(time.Second)}, time.Second},
+		"late":    {nodespec.Config{Windows: nodespec.Windows{NewVolumes: nodespec.NewVolumesLate}}, kernel.ArrivalDelay},
+		"at once": {nodespec.Config{Windows: nodespec.Windows{NewVolumes: nodespec.NewVolumesAtOnce}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(1e9, 0)
+			n := blank(t, c.cfg, nodespec.Disk{Size: gib}, kernel.Machine{Now: func() time.Time { return now }})
+			h := drive(t, n, readWrite)
+			partition(t, n, h, data(1, 16*mib, 500*mib))
+			if c.after > 0 {
+				now = now.Add(c.after - 1)
+				if vs := volumesOn(t, n, 1); len(vs) != 0 {
+					t.Errorf("volumes %v too early", vs)
+				}
+				now = now.Add(1)
+			}
+			vol := one(t, n, 1)
+			ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
+			if got := one(t, n, 1); got != vol {
+				t.Errorf("volume %s became %s", vol, got)
+			}
+		})
 	}
 }
 
@@ -162,9 +155,7 @@ func TestSpannedVolume(t *testing.T) {
 	if _, err := n.ReadAt(openPath(t, n, `\\.\PhysicalDrive1`, win32.GENERIC_READ), b, 2*mib); err != nil || string(b) != string(text[512:]) {
 		t.Errorf("the second disk has %q, %v", b[:8], err)
 	}
-	if err := n.Detach(1); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Detach(1))
 	if vs := volumesOn(t, n, 0); len(vs) != 0 {
 		t.Errorf("volumes %v without the second disk", vs)
 	}
@@ -201,9 +192,7 @@ func TestNewVolumesAreOffline(t *testing.T) {
 			check := func(offline bool, extents error) {
 				t.Helper()
 				names, err := n.VolumeNames()
-				if err != nil {
-					t.Fatal(err)
-				}
+				ok(t, err)
 				vol := names[len(names)-1] // offline volumes are listed
 				asks := openPath(t, n, place, 0)
 				if _, err := n.DeviceIoControl(asks, win32.IOCTL_VOLUME_IS_OFFLINE, nil, nil); (err == nil) != offline {
@@ -212,9 +201,7 @@ func TestNewVolumesAreOffline(t *testing.T) {
 				if _, err := n.DeviceIoControl(asks, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, nil, make([]byte, 64)); !errors.Is(err, extents) {
 					t.Errorf("IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS = %v, want %v", err, extents)
 				}
-				if err := n.CloseHandle(asks); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, n.CloseHandle(asks))
 				if !offline {
 					return
 				}
@@ -222,9 +209,7 @@ func TestNewVolumesAreOffline(t *testing.T) {
 				for _, code := range []uint32{win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, win32.IOCTL_DISK_GET_LENGTH_INFO, win32.IOCTL_VOLUME_UPDATE_PROPERTIES, win32.FSCTL_GET_NTFS_VOLUME_DATA} {
 					failIoctl(t, n, h, code, nil, 128, win32.ERROR_NOT_READY)
 				}
-				if err := n.CloseHandle(h); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, n.CloseHandle(h))
 				if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_NOT_READY) {
 					t.Errorf("VolumeInformation = %v, want ERROR_NOT_READY", err)
 				}
@@ -233,24 +218,16 @@ func TestNewVolumesAreOffline(t *testing.T) {
 				}
 			}
 			check(c.offline, c.extents)
-			if err := n.Reboot(); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, n.Reboot())
 			check(c.offline, c.extents)
-			if err := n.Close(); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, n.Close())
 			n = start(t, cfg)
 			check(c.offline, c.extents)
 			h := openPath(t, n, place, readWrite)
 			ioctl(t, n, h, win32.IOCTL_VOLUME_ONLINE, nil, 0)
-			if err := n.CloseHandle(h); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, n.CloseHandle(h))
 			check(false, nil)
-			if err := n.Reboot(); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, n.Reboot())
 			check(false, nil)
 		})
 	}
@@ -266,9 +243,7 @@ func TestVolumeGrowth(t *testing.T) {
 	length := func() uint64 {
 		t.Helper()
 		b, err := win32.DecodeLength(ioctl(t, n, v, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return b
 	}
 	ioctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: 100 * mib}.Encode(), 0)
@@ -302,9 +277,7 @@ func TestOpenWriteProtectedVolume(t *testing.T) {
 			}
 			if err == nil {
 				failIoctl(t, n, h, win32.IOCTL_DISK_IS_WRITABLE, nil, 0, win32.ERROR_WRITE_PROTECT)
-				if err := n.CloseHandle(h); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, n.CloseHandle(h))
 			}
 			openPath(t, n, vol, win32.GENERIC_READ)
 		}
@@ -327,12 +300,8 @@ func TestExtendVolume(t *testing.T) {
 		raw := openPath(t, n, devicePath(vol), readWrite)
 		extend(raw, 500*mib/sector, nil) // RAW accepts any size up to that of the partition
 		extend(raw, 500*mib/sector+1, win32.ERROR_INVALID_PARAMETER)
-		if err := n.CloseHandle(raw); err != nil {
-			t.Fatal(err)
-		}
-		if err := n.Format(vol, quick); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, n.CloseHandle(raw))
+		ok(t, n.Format(vol, quick))
 		v := openPath(t, n, devicePath(vol), readWrite)
 		extend(v, 500*mib/sector, win32.ERROR_INVALID_PARAMETER) // not one more cluster
 		extend(v, 0, win32.ERROR_INVALID_PARAMETER)
@@ -409,9 +378,7 @@ func TestVolumeNamesPersist(t *testing.T) {
 	n := start(t, cfg)
 	partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 300*mib), data(2, 400*mib, 300*mib))
 	before := volumesOn(t, n, 1)
-	if err := n.Format(before[400*mib], quick); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Format(before[400*mib], quick))
 	check := func(n *Node, when string, number uint32) {
 		t.Helper()
 		for off, name := range volumesOn(t, n, number) {
@@ -427,29 +394,21 @@ func TestVolumeNamesPersist(t *testing.T) {
 		}
 	}
 	check(n, "formatted", 1)
-	if err := n.Detach(1); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Detach(1))
 	if vs := volumesOn(t, n, 1); len(vs) != 0 {
 		t.Errorf("volumes %v of a detached disk", vs)
 	}
 	number := uint32(5)
 	attach(t, n, nodespec.Disk{ID: "lun-7", Number: &number})
 	check(n, "attached again", 5)
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Close())
 	n = start(t, cfg)
 	check(n, "opened again", 5)
 	if names, _ := filepath.Glob(filepath.Join(dir, "journal.*")); len(names) != 1 {
 		t.Errorf("journals %q, want one", names)
 	}
-	if err := n.Detach(5); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Discard("lun-7"); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, n.Detach(5))
+	ok(t, n.Discard("lun-7"))
 	for _, k := range n.Store.Keys("") {
 		if strings.Contains(k, "lun-7") {
 			t.Errorf("%s of a discarded disk is still stored", k)
