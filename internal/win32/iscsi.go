@@ -239,12 +239,8 @@ func (o *observed) AddIScsiSendTargetPortal(p ISCSIPortal) error {
 	return o.call(Call{Name: "AddIScsiSendTargetPortal", Path: p.Address}, func(*Call) error { return o.api.AddIScsiSendTargetPortal(p) })
 }
 
-func (o *observed) ReportIScsiSendTargetPortals() (list []ISCSISendTargetPortal, err error) {
-	err = o.call(Call{Name: "ReportIScsiSendTargetPortals"}, func(*Call) (err error) {
-		list, err = o.api.ReportIScsiSendTargetPortals()
-		return err
-	})
-	return list, err
+func (o *observed) ReportIScsiSendTargetPortals() ([]ISCSISendTargetPortal, error) {
+	return answer(o, Call{Name: "ReportIScsiSendTargetPortals"}, func() ([]ISCSISendTargetPortal, error) { return o.api.ReportIScsiSendTargetPortals() })
 }
 
 func (o *observed) RefreshIScsiSendTargetPortal(p ISCSISendTargetPortal) error {
@@ -259,64 +255,36 @@ func (o *observed) RemoveIScsiSendTargetPortal(p ISCSISendTargetPortal) error {
 	})
 }
 
-func (o *observed) ReportIScsiTargets(force bool) (names []string, err error) {
-	err = o.call(Call{Name: "ReportIScsiTargets"}, func(*Call) (err error) {
-		names, err = o.api.ReportIScsiTargets(force)
-		return err
-	})
-	return names, err
+func (o *observed) ReportIScsiTargets(force bool) ([]string, error) {
+	return answer(o, Call{Name: "ReportIScsiTargets"}, func() ([]string, error) { return o.api.ReportIScsiTargets(force) })
 }
 
-func (o *observed) IScsiTargetDiscovery(target string) (texts []string, err error) {
-	err = o.call(Call{Name: "IScsiTargetDiscovery", Path: target}, func(*Call) (err error) {
-		texts, err = o.api.IScsiTargetDiscovery(target)
-		return err
-	})
-	return texts, err
+func (o *observed) IScsiTargetDiscovery(target string) ([]string, error) {
+	return answer(o, Call{Name: "IScsiTargetDiscovery", Path: target}, func() ([]string, error) { return o.api.IScsiTargetDiscovery(target) })
 }
 
-func (o *observed) ReportIScsiTargetPortals(target string) (list []ISCSIPortal, err error) {
-	err = o.call(Call{Name: "ReportIScsiTargetPortals", Path: target}, func(*Call) (err error) {
-		list, err = o.api.ReportIScsiTargetPortals(target)
-		return err
-	})
-	return list, err
+func (o *observed) ReportIScsiTargetPortals(target string) ([]ISCSIPortal, error) {
+	return answer(o, Call{Name: "ReportIScsiTargetPortals", Path: target}, func() ([]ISCSIPortal, error) { return o.api.ReportIScsiTargetPortals(target) })
 }
 
-func (o *observed) LoginIScsiTarget(target string, p ISCSIPortal, login ISCSILogin) (id ISCSISessionID, err error) {
-	err = o.call(Call{Name: "LoginIScsiTarget", Path: target}, func(*Call) (err error) {
-		id, err = o.api.LoginIScsiTarget(target, p, login)
-		return err
-	})
-	return id, err
+func (o *observed) LoginIScsiTarget(target string, p ISCSIPortal, login ISCSILogin) (ISCSISessionID, error) {
+	return answer(o, Call{Name: "LoginIScsiTarget", Path: target}, func() (ISCSISessionID, error) { return o.api.LoginIScsiTarget(target, p, login) })
 }
 
 func (o *observed) LogoutIScsiTarget(session ISCSISessionID) error {
 	return o.call(Call{Name: "LogoutIScsiTarget", Path: session.String()}, func(*Call) error { return o.api.LogoutIScsiTarget(session) })
 }
 
-func (o *observed) GetIScsiSessionList() (list []ISCSISession, err error) {
-	err = o.call(Call{Name: "GetIScsiSessionList"}, func(*Call) (err error) {
-		list, err = o.api.GetIScsiSessionList()
-		return err
-	})
-	return list, err
+func (o *observed) GetIScsiSessionList() ([]ISCSISession, error) {
+	return answer(o, Call{Name: "GetIScsiSessionList"}, func() ([]ISCSISession, error) { return o.api.GetIScsiSessionList() })
 }
 
-func (o *observed) GetDevicesForIScsiSession(session ISCSISessionID) (list []ISCSIDevice, err error) {
-	err = o.call(Call{Name: "GetDevicesForIScsiSession", Path: session.String()}, func(*Call) (err error) {
-		list, err = o.api.GetDevicesForIScsiSession(session)
-		return err
-	})
-	return list, err
+func (o *observed) GetDevicesForIScsiSession(session ISCSISessionID) ([]ISCSIDevice, error) {
+	return answer(o, Call{Name: "GetDevicesForIScsiSession", Path: session.String()}, func() ([]ISCSIDevice, error) { return o.api.GetDevicesForIScsiSession(session) })
 }
 
-func (o *observed) ReportIScsiPersistentLogins() (list []ISCSIPersistentLogin, err error) {
-	err = o.call(Call{Name: "ReportIScsiPersistentLogins"}, func(*Call) (err error) {
-		list, err = o.api.ReportIScsiPersistentLogins()
-		return err
-	})
-	return list, err
+func (o *observed) ReportIScsiPersistentLogins() ([]ISCSIPersistentLogin, error) {
+	return answer(o, Call{Name: "ReportIScsiPersistentLogins"}, func() ([]ISCSIPersistentLogin, error) { return o.api.ReportIScsiPersistentLogins() })
 }
 
 func (o *observed) RemoveIScsiPersistentTarget(l ISCSIPersistentLogin) error {

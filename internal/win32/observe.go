@@ -114,6 +114,15 @@ func (o *observed) call(c Call, do func(c *Call) error) error {
 	return o.hook(&c)
 }
 
+// answer is call for a method with a value, which is zero if the hook does not make the call.
+func answer[T any](o *observed, c Call, do func() (T, error)) (v T, err error) {
+	err = o.call(c, func(*Call) (err error) {
+		v, err = do()
+		return err
+	})
+	return v, err
+}
+
 func (o *observed) CreateFile(path string, access, share, disposition, flags uint32) (h Handle, err error) {
 	err = o.call(Call{Name: "CreateFile", Path: path, Disposition: disposition}, func(c *Call) (err error) {
 		h, err = o.api.CreateFile(path, access, share, disposition, flags)
@@ -167,12 +176,8 @@ func (o *observed) ReadAt(h Handle, p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-func (o *observed) WriteAt(h Handle, p []byte, off int64) (n int, err error) {
-	err = o.call(Call{Name: "WriteAt", Handle: h, Path: o.path(h), In: p}, func(*Call) (err error) {
-		n, err = o.api.WriteAt(h, p, off)
-		return err
-	})
-	return n, err
+func (o *observed) WriteAt(h Handle, p []byte, off int64) (int, error) {
+	return answer(o, Call{Name: "WriteAt", Handle: h, Path: o.path(h), In: p}, func() (int, error) { return o.api.WriteAt(h, p, off) })
 }
 
 func (o *observed) FlushFileBuffers(h Handle) error {
@@ -181,40 +186,24 @@ func (o *observed) FlushFileBuffers(h Handle) error {
 	})
 }
 
-func (o *observed) Interfaces(class GUID) (is []Interface, err error) {
-	err = o.call(Call{Name: "Interfaces", Path: class.String()}, func(*Call) (err error) {
-		is, err = o.api.Interfaces(class)
-		return err
-	})
-	return is, err
+func (o *observed) Interfaces(class GUID) ([]Interface, error) {
+	return answer(o, Call{Name: "Interfaces", Path: class.String()}, func() ([]Interface, error) { return o.api.Interfaces(class) })
 }
 
 func (o *observed) Reenumerate() error {
 	return o.call(Call{Name: "Reenumerate"}, func(*Call) error { return o.api.Reenumerate() })
 }
 
-func (o *observed) OfflineReasons() (reasons map[uint32]uint16, err error) {
-	err = o.call(Call{Name: "OfflineReasons"}, func(*Call) (err error) {
-		reasons, err = o.api.OfflineReasons()
-		return err
-	})
-	return reasons, err
+func (o *observed) OfflineReasons() (map[uint32]uint16, error) {
+	return answer(o, Call{Name: "OfflineReasons"}, func() (map[uint32]uint16, error) { return o.api.OfflineReasons() })
 }
 
-func (o *observed) VolumeNames() (names []string, err error) {
-	err = o.call(Call{Name: "VolumeNames"}, func(*Call) (err error) {
-		names, err = o.api.VolumeNames()
-		return err
-	})
-	return names, err
+func (o *observed) VolumeNames() ([]string, error) {
+	return answer(o, Call{Name: "VolumeNames"}, func() ([]string, error) { return o.api.VolumeNames() })
 }
 
-func (o *observed) VolumeInformation(root string) (info VolumeInfo, err error) {
-	err = o.call(Call{Name: "VolumeInformation", Path: root}, func(*Call) (err error) {
-		info, err = o.api.VolumeInformation(root)
-		return err
-	})
-	return info, err
+func (o *observed) VolumeInformation(root string) (VolumeInfo, error) {
+	return answer(o, Call{Name: "VolumeInformation", Path: root}, func() (VolumeInfo, error) { return o.api.VolumeInformation(root) })
 }
 
 func (o *observed) FreeSpace(root string) (avail, total, free uint64, err error) {
@@ -225,28 +214,16 @@ func (o *observed) FreeSpace(root string) (avail, total, free uint64, err error)
 	return avail, total, free, err
 }
 
-func (o *observed) VolumePathName(p string) (root string, err error) {
-	err = o.call(Call{Name: "VolumePathName", Path: p}, func(*Call) (err error) {
-		root, err = o.api.VolumePathName(p)
-		return err
-	})
-	return root, err
+func (o *observed) VolumePathName(p string) (string, error) {
+	return answer(o, Call{Name: "VolumePathName", Path: p}, func() (string, error) { return o.api.VolumePathName(p) })
 }
 
-func (o *observed) VolumeNameForMountPoint(root string) (vol string, err error) {
-	err = o.call(Call{Name: "VolumeNameForMountPoint", Path: root}, func(*Call) (err error) {
-		vol, err = o.api.VolumeNameForMountPoint(root)
-		return err
-	})
-	return vol, err
+func (o *observed) VolumeNameForMountPoint(root string) (string, error) {
+	return answer(o, Call{Name: "VolumeNameForMountPoint", Path: root}, func() (string, error) { return o.api.VolumeNameForMountPoint(root) })
 }
 
-func (o *observed) VolumePathNames(vol string) (names []string, err error) {
-	err = o.call(Call{Name: "VolumePathNames", Path: vol}, func(*Call) (err error) {
-		names, err = o.api.VolumePathNames(vol)
-		return err
-	})
-	return names, err
+func (o *observed) VolumePathNames(vol string) ([]string, error) {
+	return answer(o, Call{Name: "VolumePathNames", Path: vol}, func() ([]string, error) { return o.api.VolumePathNames(vol) })
 }
 
 func (o *observed) SetMountPoint(dir, vol string) error {
@@ -363,12 +340,8 @@ func (o *observed) FinalPath(h Handle, flags uint32) (string, error) {
 	return path, err
 }
 
-func (o *observed) Attributes(path string) (attrs uint32, err error) {
-	err = o.call(Call{Name: "Attributes", Path: path}, func(*Call) (err error) {
-		attrs, err = o.api.Attributes(path)
-		return err
-	})
-	return attrs, err
+func (o *observed) Attributes(path string) (uint32, error) {
+	return answer(o, Call{Name: "Attributes", Path: path}, func() (uint32, error) { return o.api.Attributes(path) })
 }
 
 func (o *observed) WithPrivilege(privilege string, f func(API) error) error {
@@ -379,26 +352,14 @@ func (o *observed) WithPrivilege(privilege string, f func(API) error) error {
 	})
 }
 
-func (o *observed) ComputerName(kind uint32) (name string, err error) {
-	err = o.call(Call{Name: "ComputerName", Code: kind}, func(*Call) (err error) {
-		name, err = o.api.ComputerName(kind)
-		return err
-	})
-	return name, err
+func (o *observed) ComputerName(kind uint32) (string, error) {
+	return answer(o, Call{Name: "ComputerName", Code: kind}, func() (string, error) { return o.api.ComputerName(kind) })
 }
 
-func (o *observed) RegistryText(key, name string) (text []string, err error) {
-	err = o.call(Call{Name: "RegistryText", Path: key + `\` + name}, func(*Call) (err error) {
-		text, err = o.api.RegistryText(key, name)
-		return err
-	})
-	return text, err
+func (o *observed) RegistryText(key, name string) ([]string, error) {
+	return answer(o, Call{Name: "RegistryText", Path: key + `\` + name}, func() ([]string, error) { return o.api.RegistryText(key, name) })
 }
 
-func (o *observed) WindowsDirectory() (dir string, err error) {
-	err = o.call(Call{Name: "WindowsDirectory"}, func(*Call) (err error) {
-		dir, err = o.api.WindowsDirectory()
-		return err
-	})
-	return dir, err
+func (o *observed) WindowsDirectory() (string, error) {
+	return answer(o, Call{Name: "WindowsDirectory"}, func() (string, error) { return o.api.WindowsDirectory() })
 }

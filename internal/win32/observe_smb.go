@@ -4,12 +4,8 @@ func (o *observed) UseAdd(u NewUse) error {
 	return o.call(Call{Name: "UseAdd", Path: u.Remote, Code: u.Flags}, func(*Call) error { return o.api.UseAdd(u) })
 }
 
-func (o *observed) UseEnum() (uses []Use, err error) {
-	err = o.call(Call{Name: "UseEnum"}, func(*Call) (err error) {
-		uses, err = o.api.UseEnum()
-		return err
-	})
-	return uses, err
+func (o *observed) UseEnum() ([]Use, error) {
+	return answer(o, Call{Name: "UseEnum"}, func() ([]Use, error) { return o.api.UseEnum() })
 }
 
 func (o *observed) UseDel(remote string, force uint32) error {

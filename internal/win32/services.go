@@ -71,46 +71,26 @@ const (
 	SERVICE_ACCEPT_STOP  = 1
 )
 
-func (o *observed) ServiceStatus(name string) (s ServiceStatus, err error) {
-	err = o.call(Call{Name: "ServiceStatus", Path: name}, func(*Call) (err error) {
-		s, err = o.api.ServiceStatus(name)
-		return err
-	})
-	return s, err
+func (o *observed) ServiceStatus(name string) (ServiceStatus, error) {
+	return answer(o, Call{Name: "ServiceStatus", Path: name}, func() (ServiceStatus, error) { return o.api.ServiceStatus(name) })
 }
 
-func (o *observed) ServiceConfig(name string) (s ServiceConfig, err error) {
-	err = o.call(Call{Name: "ServiceConfig", Path: name}, func(*Call) (err error) {
-		s, err = o.api.ServiceConfig(name)
-		return err
-	})
-	return s, err
+func (o *observed) ServiceConfig(name string) (ServiceConfig, error) {
+	return answer(o, Call{Name: "ServiceConfig", Path: name}, func() (ServiceConfig, error) { return o.api.ServiceConfig(name) })
 }
 
 func (o *observed) StartService(name string) error {
 	return o.call(Call{Name: "StartService", Path: name}, func(*Call) error { return o.api.StartService(name) })
 }
 
-func (o *observed) ControlService(name string, control uint32) (s ServiceStatus, err error) {
-	err = o.call(Call{Name: "ControlService", Path: name, Code: control}, func(*Call) (err error) {
-		s, err = o.api.ControlService(name, control)
-		return err
-	})
-	return s, err
+func (o *observed) ControlService(name string, control uint32) (ServiceStatus, error) {
+	return answer(o, Call{Name: "ControlService", Path: name, Code: control}, func() (ServiceStatus, error) { return o.api.ControlService(name, control) })
 }
 
-func (o *observed) DependentServices(name string) (list []DependentService, err error) {
-	err = o.call(Call{Name: "DependentServices", Path: name}, func(*Call) (err error) {
-		list, err = o.api.DependentServices(name)
-		return err
-	})
-	return list, err
+func (o *observed) DependentServices(name string) ([]DependentService, error) {
+	return answer(o, Call{Name: "DependentServices", Path: name}, func() ([]DependentService, error) { return o.api.DependentServices(name) })
 }
 
-func (o *observed) FirmwareTable(provider, id uint32) (table []byte, err error) {
-	err = o.call(Call{Name: "FirmwareTable", Code: provider}, func(*Call) (err error) {
-		table, err = o.api.FirmwareTable(provider, id)
-		return err
-	})
-	return table, err
+func (o *observed) FirmwareTable(provider, id uint32) ([]byte, error) {
+	return answer(o, Call{Name: "FirmwareTable", Code: provider}, func() ([]byte, error) { return o.api.FirmwareTable(provider, id) })
 }
