@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/svc"
 	"golang.org/x/sys/windows/svc/mgr"
 
 	volumev1 "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
 	volumeclient "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 )
 
 // proxyIn copies the csi-proxy.exe that CSI_PROXY_BINARY names to a new directory.
@@ -41,20 +43,19 @@ func proxyIn(t *testing.T) (exe string) {
 	return exe
 }
 
-// service returns the process of the service csiproxy.
-func service() (pid uint32, err error) {
+// service returns the process of the service csiproxy, and its state.
+func service() (status svc.Status, err error) {
 	m, err := mgr.Connect()
 	if err != nil {
-		return 0, err
+		return status, err
 	}
 	defer m.Disconnect()
 	s, err := m.OpenService("csiproxy")
 	if err != nil {
-		return 0, err
+		return status, err
 	}
 	defer s.Close()
-	status, err := s.Query()
-	return status.ProcessId, err
+	return s.Query()
 }
 
 // An upgrade while a format runs, and while a client is connected: the format ends first and
@@ -63,8 +64,8 @@ func TestUpgradeDuringFormat(t *testing.T) {
 	exe := proxyIn(t)
 	h := newHost(t, online())
 	v := rawVolume(t, h)
-	if pid, err := service(); !errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
-		t.Fatalf("this machine has a service csiproxy, process %d: %v", pid, err)
+	if s, err := service(); !errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+		t.Fatalf("this machine has a service csiproxy, process %d: %v", s.ProcessId, err)
 	}
 	dir := filepath.Join(t.TempDir(), "csi-proxy")
 	run := func(exe string, args ...string) {
@@ -104,21 +105,29 @@ func TestUpgradeDuringFormat(t *testing.T) {
 		t.Fatal("the volume has a file system")
 	}
 
-	const held = 10 * time.Second
-	began := make(chan struct{})
+	began, upgraded := make(chan struct{}), make(chan struct{})
 	h.server.SetFormatEvents(func(err error) []Event {
 		close(began)
-		time.Sleep(held)
+		// The format is held until the upgrade has asked the service to stop.
+		err = errors.Join(err, nodetest.Eventually(time.Minute, func() error {
+			if s, err := service(); err != nil || s.State != svc.StopPending {
+				return fmt.Errorf("the service is in state %d, %v", s.State, err)
+			}
+			return nil
+		}))
+		select {
+		case <-upgraded:
+			t.Error("the upgrade ended before the format")
+		default:
+		}
 		if err != nil {
 			t.Errorf("the model's format: %v", err)
 		}
 		return []Event{{EventFinished, []byte{1, 0, 0, 0, 0, 0, 0, 0}}}
 	})
 	format := make(chan error, 1)
-	start := time.Now()
 	go func() {
 		_, err := client.FormatVolume(t.Context(), &volumev1.FormatVolumeRequest{VolumeId: v})
-		t.Logf("the format returned after %v", time.Since(start).Round(100*time.Millisecond))
 		format <- err
 	}()
 	select {
@@ -127,20 +136,16 @@ func TestUpgradeDuringFormat(t *testing.T) {
 		t.Fatalf("FormatVolume: %v", err)
 	}
 	run(proxyIn(t), "upgrade")
-	upgraded := time.Since(start)
-	t.Logf("the upgrade ended after %v", upgraded.Round(100*time.Millisecond))
+	close(upgraded)
 	if err := <-format; err != nil {
 		t.Errorf("the format that was running: %v", err)
 	}
-	if upgraded < held {
-		t.Errorf("the upgrade ended after %v, before the format", upgraded)
-	}
 	second, err := service()
-	if err != nil || second == first {
-		t.Errorf("the service has process %d, as before the upgrade: %v", second, err)
+	if err != nil || second.ProcessId == first.ProcessId {
+		t.Errorf("the service has process %d, as before the upgrade: %v", second.ProcessId, err)
 	}
 	if !formatted() {
 		t.Error("the volume has no file system")
 	}
-	t.Attr("measured", fmt.Sprintf("a format that was held for %v ended, the upgrade ended after %v, and the new process answered the same client", held, upgraded.Round(100*time.Millisecond)))
+	t.Attr("measured", "a format that ran when the upgrade began ended, then the upgrade, and the new process answered the same client")
 }
