@@ -53,9 +53,6 @@ type Content struct {
 // with hosterr.ErrInvalid for another identity.
 func (d DiskAPI) ClearDisk(diskNumber uint32, c Clearing) (Cleared, error) {
 	var none Cleared
-	if err := d.host.Ready(); err != nil {
-		return none, err
-	}
 	disk, err := d.open(diskNumber, storage.ReadWrite)
 	if err != nil {
 		return none, err

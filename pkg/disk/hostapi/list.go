@@ -234,8 +234,21 @@ func (d DiskAPI) Expect(identifiers []string) HostAPI {
 	return d
 }
 
+// with returns the result of work on an open disk.
+func with[T any](d DiskAPI, number, access uint32, work func(*storage.Disk) (T, error)) (result T, err error) {
+	disk, err := d.open(number, access)
+	if err != nil {
+		return result, err
+	}
+	defer disk.Close()
+	return work(disk)
+}
+
 // open opens a disk by its number, and checks that it is the expected one.
 func (d DiskAPI) open(number, access uint32) (*storage.Disk, error) {
+	if err := d.host.Ready(); err != nil {
+		return nil, err
+	}
 	disk, err := storage.OpenDisk(d.host.Ctx, d.host.Node, number, access)
 	if err != nil || d.expect == nil {
 		return disk, err

@@ -14,15 +14,7 @@ import (
 
 // layout reads the disk's partition table, which needs no access rights to the disk.
 func (d DiskAPI) layout(diskNumber uint32) (win32.Layout, error) {
-	if err := d.host.Ready(); err != nil {
-		return win32.Layout{}, err
-	}
-	disk, err := d.open(diskNumber, storage.Query)
-	if err != nil {
-		return win32.Layout{}, err
-	}
-	defer disk.Close()
-	return disk.Layout(d.host.Ctx)
+	return with(d, diskNumber, storage.Query, func(disk *storage.Disk) (win32.Layout, error) { return disk.Layout(d.host.Ctx) })
 }
 
 // IsDiskInitialized implements [HostAPI].
@@ -39,9 +31,6 @@ func (d DiskAPI) BasicPartitionsExist(diskNumber uint32) (bool, error) {
 
 // InitializeDisk implements [HostAPI].
 func (d DiskAPI) InitializeDisk(diskNumber uint32) error {
-	if err := d.host.Ready(); err != nil {
-		return err
-	}
 	disk, err := d.open(diskNumber, storage.ReadWrite)
 	if err != nil {
 		return err
@@ -198,9 +187,6 @@ func (d DiskAPI) erase(disk *storage.Disk, p win32.Partition) error {
 
 // CreateBasicPartition implements [HostAPI].
 func (d DiskAPI) CreateBasicPartition(diskNumber uint32) error {
-	if err := d.host.Ready(); err != nil {
-		return err
-	}
 	l, offset, err := d.addPartition(diskNumber)
 	if err != nil {
 		return err

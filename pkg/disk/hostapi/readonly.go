@@ -9,9 +9,6 @@ import (
 // GetDiskReadOnly implements [HostAPI]. It does not check whether the device of an
 // offline disk refuses writes, because Windows refuses all writes to it.
 func (d DiskAPI) GetDiskReadOnly(diskNumber uint32) (bool, error) {
-	if err := d.host.Ready(); err != nil {
-		return true, err
-	}
 	disk, err := d.open(diskNumber, storage.Query)
 	if err != nil {
 		return true, err

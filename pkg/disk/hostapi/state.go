@@ -15,15 +15,7 @@ import (
 
 // attributes returns the disk's DISK_ATTRIBUTE_ bits.
 func (d DiskAPI) attributes(diskNumber uint32) (uint64, error) {
-	if err := d.host.Ready(); err != nil {
-		return 0, err
-	}
-	disk, err := d.open(diskNumber, storage.Query)
-	if err != nil {
-		return 0, err
-	}
-	defer disk.Close()
-	return disk.Attributes(d.host.Ctx)
+	return with(d, diskNumber, storage.Query, func(disk *storage.Disk) (uint64, error) { return disk.Attributes(d.host.Ctx) })
 }
 
 // GetDiskState implements [HostAPI].
@@ -258,15 +250,7 @@ func (d DiskAPI) refusedOnline(number uint32, disk *storage.Disk, l win32.Layout
 // the signature of an MBR. It is "" for a disk without a partition table. A copy of a disk has the same one
 // until Windows takes it online.
 func (d DiskAPI) Identity(diskNumber uint32) (string, error) {
-	if err := d.host.Ready(); err != nil {
-		return "", err
-	}
-	disk, err := d.open(diskNumber, storage.Query)
-	if err != nil {
-		return "", err
-	}
-	defer disk.Close()
-	l, err := disk.Layout(d.host.Ctx)
+	l, err := d.layout(diskNumber)
 	return storage.Identity(l), err
 }
 
