@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
 // result is the result of a call.
@@ -23,28 +22,14 @@ type result struct {
 // an empty directory to mount it on, and another directory.
 func (e *env) calls(number uint32, id, dir, other string) []result {
 	e.Helper()
-	_, state := e.online(number)
-	_, size := e.size(number)
-	_, ids := e.ids()
-	_, locations := e.locations()
-	_, formatted := e.formatted(id)
-	_, _, stats := e.stats(id)
-	_, diskOf := e.diskOf(id)
-	_, mounted := e.mountedAt(dir)
-	_, closest := e.closest(dir)
-	_, kind := e.kindOf(dir)
-	_, _, space := e.spaceAt(dir)
-	_, exists := e.exists(dir)
-	_, isLink := e.isLink(dir)
-	_, list := e.n.Volume.ListVolumesOnDisk(e.ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: number})
 	return []result{
-		{"GetDiskState", state}, {"GetDiskStats", size}, {"ListDiskIDs", ids}, {"ListDiskLocations", locations},
+		{"GetDiskState", errOf(e.online(number))}, {"GetDiskStats", errOf(e.size(number))}, {"ListDiskIDs", errOf(e.ids())}, {"ListDiskLocations", errOf(e.locations())},
 		{"PartitionDisk", e.partition(number)}, {"SetDiskState", e.setOnline(number, false)}, {"Rescan", e.rescan()},
-		{"IsVolumeFormatted", formatted}, {"GetVolumeStats", stats}, {"GetDiskNumberFromVolumeID", diskOf}, {"ListVolumesOnDisk", list},
-		{"GetVolumeIDFromTargetPath", mounted}, {"GetClosestVolumeIDFromTargetPath", closest}, {"GetPathKind", kind}, {"GetPathStats", space},
+		{"IsVolumeFormatted", errOf(e.formatted(id))}, {"GetVolumeStats", errOf(e.stats(id))}, {"GetDiskNumberFromVolumeID", errOf(e.diskOf(id))}, {"ListVolumesOnDisk", errOf(e.listed(number, 0))},
+		{"GetVolumeIDFromTargetPath", errOf(e.mountedAt(dir))}, {"GetClosestVolumeIDFromTargetPath", errOf(e.closest(dir))}, {"GetPathKind", errOf(e.kindOf(dir))}, {"GetPathStats", errOf(e.spaceAt(dir))},
 		{"FormatVolume", e.format(id)}, {"ResizeVolume", e.resize(id, 0)}, {"WriteVolumeCache", e.flush(id)},
 		{"MountVolume", e.mount(id, dir)}, {"UnmountVolume", e.unmount(id, dir)},
-		{"PathExists", exists}, {"IsSymlink", isLink}, {"Mkdir", e.mkdir(dir + `\new`)}, {"Rmdir", e.rmdir(other, true)},
+		{"PathExists", errOf(e.exists(dir))}, {"IsSymlink", errOf(e.isLink(dir))}, {"Mkdir", e.mkdir(dir + `\new`)}, {"Rmdir", e.rmdir(other, true)},
 		{"RmdirContents", e.empty(other)}, {"CreateSymlink", e.link(other, dir+`\link`)},
 	}
 }
@@ -118,12 +103,9 @@ func argumentCases() []testCase {
 		{name: "empty fields return the published texts", run: func(e *env) {
 			_, id := e.data(gib)
 			dir := e.dir("m")
-			_, formatted := e.formatted("")
-			_, _, stats := e.stats("")
-			_, diskOf := e.diskOf("")
 			for what, err := range map[string]error{
-				"IsVolumeFormatted": formatted, "FormatVolume": e.format(""), "ResizeVolume": e.resize("", 0), "WriteVolumeCache": e.flush(""),
-				"GetVolumeStats": stats, "GetDiskNumberFromVolumeID": diskOf, "UnmountVolume": e.unmount("", dir),
+				"IsVolumeFormatted": errOf(e.formatted("")), "FormatVolume": e.format(""), "ResizeVolume": e.resize("", 0), "WriteVolumeCache": e.flush(""),
+				"GetVolumeStats": errOf(e.stats("")), "GetDiskNumberFromVolumeID": errOf(e.diskOf("")), "UnmountVolume": e.unmount("", dir),
 			} {
 				e.wantText(what, err, hosterr.ErrInvalid, "volume id empty")
 			}
@@ -133,10 +115,8 @@ func argumentCases() []testCase {
 			if err := e.mount("", dir); !errors.Is(err, hosterr.ErrInvalid) || !strings.EqualFold(err.Error(), "MountVolumeRequest.VolumeID is empty") {
 				e.Errorf("MountVolume without volume: %v", err)
 			}
-			_, mounted := e.mountedAt("")
-			e.wantText("GetVolumeIDFromTargetPath", mounted, hosterr.ErrInvalid, "target path is empty")
-			_, closest := e.closest("")
-			e.wantText("GetClosestVolumeIDFromTargetPath", closest, hosterr.ErrInvalid, "target path is empty")
+			e.wantText("GetVolumeIDFromTargetPath", errOf(e.mountedAt("")), hosterr.ErrInvalid, "target path is empty")
+			e.wantText("GetClosestVolumeIDFromTargetPath", errOf(e.closest("")), hosterr.ErrInvalid, "target path is empty")
 		}},
 		{name: "meaningless texts return typed errors", run: func(e *env) {
 			_, id := e.data(gib)
@@ -149,22 +129,13 @@ func argumentCases() []testCase {
 			} {
 				before, err := e.closest(e.n.Dir)
 				e.ok(err)
-				_, formatted := e.formatted(text)
-				_, _, stats := e.stats(text)
-				_, diskOf := e.diskOf(text)
-				_, mounted := e.mountedAt(text)
-				_, closest := e.closest(text)
-				_, kind := e.kindOf(text)
-				_, _, space := e.spaceAt(text)
-				_, exists := e.exists(text)
-				_, isLink := e.isLink(text)
 				calls := []result{
-					{"IsVolumeFormatted", formatted}, {"GetVolumeStats", stats}, {"GetDiskNumberFromVolumeID", diskOf}, {"FormatVolume", e.format(text)},
+					{"IsVolumeFormatted", errOf(e.formatted(text))}, {"GetVolumeStats", errOf(e.stats(text))}, {"GetDiskNumberFromVolumeID", errOf(e.diskOf(text))}, {"FormatVolume", e.format(text)},
 					{"ResizeVolume", e.resize(text, 1)}, {"WriteVolumeCache", e.flush(text)},
 					{"MountVolume", e.mount(text, e.n.Dir)}, {"MountVolume on the text", e.mount(id, text)}, {"UnmountVolume", e.unmount(text, e.n.Dir)},
-					{"GetVolumeIDFromTargetPath", mounted}, {"GetClosestVolumeIDFromTargetPath", closest}, {"GetPathKind", kind}, {"GetPathStats", space},
+					{"GetVolumeIDFromTargetPath", errOf(e.mountedAt(text))}, {"GetClosestVolumeIDFromTargetPath", errOf(e.closest(text))}, {"GetPathKind", errOf(e.kindOf(text))}, {"GetPathStats", errOf(e.spaceAt(text))},
 					{"FormatVolume with the file system", e.formatAs(id, text, 0)},
-					{"PathExists", exists}, {"IsSymlink", isLink}, {"Mkdir", e.mkdir(text)},
+					{"PathExists", errOf(e.exists(text))}, {"IsSymlink", errOf(e.isLink(text))}, {"Mkdir", e.mkdir(text)},
 					{"RmdirContents", e.empty(text)}, {"CreateSymlink at the text", e.link(e.n.Dir, text)}, {"CreateSymlink to the text", e.link(text, e.path("link"))},
 				}
 				for _, c := range calls {
@@ -191,13 +162,12 @@ func argumentCases() []testCase {
 			for _, path := range []string{`C:\` + strings.Repeat(`a\`, 200_000), `\\?\C:\` + strings.Repeat(`a\`, 200_000), `C:\` + strings.Repeat("a", 32765)} {
 				e.refusedQuickly("MountVolume", func() error { return e.mount(id, path) })
 				e.refusedQuickly("UnmountVolume", func() error { return e.unmount(id, path) })
-				e.refusedQuickly("GetClosestVolumeIDFromTargetPath", func() error { _, err := e.closest(path); return err })
+				e.refusedQuickly("GetClosestVolumeIDFromTargetPath", func() error { return errOf(e.closest(path)) })
 			}
 		}},
 		{name: "out-of-range disk numbers are not found", run: func(e *env) {
 			for _, number := range []uint32{1000, math.MaxInt32, math.MaxInt32 + 1, math.MaxUint32} {
-				_, size := e.size(number)
-				e.wantText(fmt.Sprintf("GetDiskStats of %d", number), size, hosterr.ErrNotFound, "not found")
+				e.wantText(fmt.Sprintf("GetDiskStats of %d", number), errOf(e.size(number)), hosterr.ErrNotFound, "not found")
 				e.wantText(fmt.Sprintf("PartitionDisk of %d", number), e.partition(number), hosterr.ErrNotFound, "not found")
 			}
 		}},

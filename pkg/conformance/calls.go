@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -26,31 +27,40 @@ func checkResponse[T any](e *env, method string, out *T, err error) error {
 	return err
 }
 
-func (e *env) partition(number uint32) error {
+// do makes a call whose response says nothing.
+func do[In, Out any](e *env, name string, method func(context.Context, *In) (*Out, error), in *In) error {
 	e.Helper()
-	out, err := e.n.Disk.PartitionDisk(e.ctx, &disk.PartitionDiskRequest{DiskNumber: number})
-	return checkResponse(e, "PartitionDisk", out, err)
+	out, err := method(e.ctx, in)
+	return checkResponse(e, name, out, err)
+}
+
+// get makes a call and returns a value of its response.
+func get[In, Out, V any](e *env, name string, method func(context.Context, *In) (*Out, error), in *In, value func(*Out) V) (v V, err error) {
+	e.Helper()
+	out, err := method(e.ctx, in)
+	if err = checkResponse(e, name, out, err); err == nil && out != nil {
+		v = value(out)
+	}
+	return v, err
+}
+
+// errOf drops the value of a call.
+func errOf[T any](_ T, err error) error { return err }
+
+func (e *env) partition(number uint32) error {
+	return do(e, "PartitionDisk", e.n.Disk.PartitionDisk, &disk.PartitionDiskRequest{DiskNumber: number})
 }
 
 func (e *env) rescan() error {
-	e.Helper()
-	out, err := e.n.Disk.Rescan(e.ctx, &disk.RescanRequest{})
-	return checkResponse(e, "Rescan", out, err)
+	return do(e, "Rescan", e.n.Disk.Rescan, &disk.RescanRequest{})
 }
 
 func (e *env) setOnline(number uint32, online bool) error {
-	e.Helper()
-	out, err := e.n.Disk.SetDiskState(e.ctx, &disk.SetDiskStateRequest{DiskNumber: number, IsOnline: online})
-	return checkResponse(e, "SetDiskState", out, err)
+	return do(e, "SetDiskState", e.n.Disk.SetDiskState, &disk.SetDiskStateRequest{DiskNumber: number, IsOnline: online})
 }
 
 func (e *env) online(number uint32) (bool, error) {
-	e.Helper()
-	out, err := e.n.Disk.GetDiskState(e.ctx, &disk.GetDiskStateRequest{DiskNumber: number})
-	if checkResponse(e, "GetDiskState", out, err) != nil || out == nil {
-		return false, err
-	}
-	return out.IsOnline, nil
+	return get(e, "GetDiskState", e.n.Disk.GetDiskState, &disk.GetDiskStateRequest{DiskNumber: number}, func(r *disk.GetDiskStateResponse) bool { return r.IsOnline })
 }
 
 // wantOnline checks a disk's state.
@@ -62,17 +72,15 @@ func (e *env) wantOnline(number uint32, want bool) {
 }
 
 func (e *env) setReadOnly(number uint32, readOnly bool) error {
-	e.Helper()
-	out, err := e.n.Disk.SetDiskReadOnly(e.ctx, &disk.SetDiskReadOnlyRequest{DiskNumber: number, IsReadOnly: readOnly})
-	return checkResponse(e, "SetDiskReadOnly", out, err)
+	return do(e, "SetDiskReadOnly", e.n.Disk.SetDiskReadOnly, &disk.SetDiskReadOnlyRequest{DiskNumber: number, IsReadOnly: readOnly})
 }
 
 // wantReadOnly checks whether a disk is read-only.
 func (e *env) wantReadOnly(number uint32, want bool) {
 	e.Helper()
-	out, err := e.n.Disk.GetDiskReadOnly(e.ctx, &disk.GetDiskReadOnlyRequest{DiskNumber: number})
-	if checkResponse(e, "GetDiskReadOnly", out, err) != nil || out == nil || out.IsReadOnly != want {
-		e.Errorf("disk %d is read-only: %+v, %v, want %t", number, out, err, want)
+	got, err := get(e, "GetDiskReadOnly", e.n.Disk.GetDiskReadOnly, &disk.GetDiskReadOnlyRequest{DiskNumber: number}, func(r *disk.GetDiskReadOnlyResponse) bool { return r.IsReadOnly })
+	if err != nil || got != want {
+		e.Errorf("disk %d is read-only: %t, %v, want %t", number, got, err, want)
 	}
 }
 
@@ -87,30 +95,15 @@ func (e *env) disk(number uint32) disk.DiskInfo {
 }
 
 func (e *env) size(number uint32) (int64, error) {
-	e.Helper()
-	out, err := e.n.Disk.GetDiskStats(e.ctx, &disk.GetDiskStatsRequest{DiskNumber: number})
-	if checkResponse(e, "GetDiskStats", out, err) != nil || out == nil {
-		return 0, err
-	}
-	return out.TotalBytes, nil
+	return get(e, "GetDiskStats", e.n.Disk.GetDiskStats, &disk.GetDiskStatsRequest{DiskNumber: number}, func(r *disk.GetDiskStatsResponse) int64 { return r.TotalBytes })
 }
 
 func (e *env) ids() (map[uint32]*disk.DiskIDs, error) {
-	e.Helper()
-	out, err := e.n.Disk.ListDiskIDs(e.ctx, &disk.ListDiskIDsRequest{})
-	if checkResponse(e, "ListDiskIDs", out, err) != nil || out == nil {
-		return nil, err
-	}
-	return out.DiskIDs, nil
+	return get(e, "ListDiskIDs", e.n.Disk.ListDiskIDs, &disk.ListDiskIDsRequest{}, func(r *disk.ListDiskIDsResponse) map[uint32]*disk.DiskIDs { return r.DiskIDs })
 }
 
 func (e *env) locations() (map[uint32]*disk.DiskLocation, error) {
-	e.Helper()
-	out, err := e.n.Disk.ListDiskLocations(e.ctx, &disk.ListDiskLocationsRequest{})
-	if checkResponse(e, "ListDiskLocations", out, err) != nil || out == nil {
-		return nil, err
-	}
-	return out.DiskLocations, nil
+	return get(e, "ListDiskLocations", e.n.Disk.ListDiskLocations, &disk.ListDiskLocationsRequest{}, func(r *disk.ListDiskLocationsResponse) map[uint32]*disk.DiskLocation { return r.DiskLocations })
 }
 
 func (e *env) list(number, partition uint32) []string {
@@ -121,16 +114,11 @@ func (e *env) list(number, partition uint32) []string {
 }
 
 func (e *env) listed(number, partition uint32) ([]string, error) {
-	e.Helper()
-	out, err := e.n.Volume.ListVolumesOnDisk(e.ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: number, PartitionNumber: partition})
-	method := "ListVolumesOnDisk"
+	name := "ListVolumesOnDisk"
 	if partition != 0 {
-		method = ListPartition
+		name = ListPartition
 	}
-	if err := checkResponse(e, method, out, err); err != nil || out == nil {
-		return nil, err
-	}
-	return out.VolumeIDs, nil
+	return get(e, name, e.n.Volume.ListVolumesOnDisk, &volume.ListVolumesOnDiskRequest{DiskNumber: number, PartitionNumber: partition}, func(r *volume.ListVolumesOnDiskResponse) []string { return r.VolumeIDs })
 }
 
 // volume returns the only volume of a disk.
@@ -144,12 +132,7 @@ func (e *env) volume(number uint32) string {
 }
 
 func (e *env) formatted(id string) (bool, error) {
-	e.Helper()
-	out, err := e.n.Volume.IsVolumeFormatted(e.ctx, &volume.IsVolumeFormattedRequest{VolumeID: id})
-	if checkResponse(e, "IsVolumeFormatted", out, err) != nil || out == nil {
-		return false, err
-	}
-	return out.Formatted, nil
+	return get(e, "IsVolumeFormatted", e.n.Volume.IsVolumeFormatted, &volume.IsVolumeFormattedRequest{VolumeID: id}, func(r *volume.IsVolumeFormattedResponse) bool { return r.Formatted })
 }
 
 // wantFormatted checks whether a volume has a file system.
@@ -161,57 +144,43 @@ func (e *env) wantFormatted(id string, want bool) {
 }
 
 func (e *env) format(id string) error {
-	e.Helper()
-	out, err := e.n.Volume.FormatVolume(e.ctx, &volume.FormatVolumeRequest{VolumeID: id})
-	return checkResponse(e, "FormatVolume", out, err)
+	return do(e, "FormatVolume", e.n.Volume.FormatVolume, &volume.FormatVolumeRequest{VolumeID: id})
 }
 
 // formatAs formats a volume with a file system and an allocation unit.
 func (e *env) formatAs(id, filesystem string, unit uint32) error {
-	e.Helper()
-	out, err := e.n.Volume.FormatVolume(e.ctx, &volume.FormatVolumeRequest{VolumeID: id, Filesystem: filesystem, AllocationUnitBytes: unit})
-	return checkResponse(e, AllocationUnit, out, err)
+	return do(e, AllocationUnit, e.n.Volume.FormatVolume, &volume.FormatVolumeRequest{VolumeID: id, Filesystem: filesystem, AllocationUnitBytes: unit})
 }
 
 func (e *env) mount(id, path string) error {
-	e.Helper()
-	out, err := e.n.Volume.MountVolume(e.ctx, &volume.MountVolumeRequest{VolumeID: id, TargetPath: path})
-	return checkResponse(e, "MountVolume", out, err)
+	return do(e, "MountVolume", e.n.Volume.MountVolume, &volume.MountVolumeRequest{VolumeID: id, TargetPath: path})
 }
 
 func (e *env) unmount(id, path string) error {
-	e.Helper()
-	out, err := e.n.Volume.UnmountVolume(e.ctx, &volume.UnmountVolumeRequest{VolumeID: id, TargetPath: path})
-	return checkResponse(e, "UnmountVolume", out, err)
+	return do(e, "UnmountVolume", e.n.Volume.UnmountVolume, &volume.UnmountVolumeRequest{VolumeID: id, TargetPath: path})
 }
 
 func (e *env) flush(id string) error {
-	e.Helper()
-	out, err := e.n.Volume.WriteVolumeCache(e.ctx, &volume.WriteVolumeCacheRequest{VolumeID: id})
-	return checkResponse(e, "WriteVolumeCache", out, err)
+	return do(e, "WriteVolumeCache", e.n.Volume.WriteVolumeCache, &volume.WriteVolumeCacheRequest{VolumeID: id})
 }
 
 func (e *env) resize(id string, size int64) error {
-	e.Helper()
-	out, err := e.n.Volume.ResizeVolume(e.ctx, &volume.ResizeVolumeRequest{VolumeID: id, SizeBytes: size})
-	return checkResponse(e, "ResizeVolume", out, err)
+	return do(e, "ResizeVolume", e.n.Volume.ResizeVolume, &volume.ResizeVolumeRequest{VolumeID: id, SizeBytes: size})
 }
 
-func (e *env) stats(id string) (total, used int64, err error) {
-	e.Helper()
-	out, err := e.n.Volume.GetVolumeStats(e.ctx, &volume.GetVolumeStatsRequest{VolumeID: id})
-	if checkResponse(e, "GetVolumeStats", out, err) != nil || out == nil {
-		return 0, 0, err
-	}
-	return out.TotalBytes, out.UsedBytes, nil
+// space is what GetVolumeStats and GetPathStats return.
+type space struct{ total, used int64 }
+
+func (e *env) stats(id string) (space, error) {
+	return get(e, "GetVolumeStats", e.n.Volume.GetVolumeStats, &volume.GetVolumeStatsRequest{VolumeID: id}, func(r *volume.GetVolumeStatsResponse) space { return space{r.TotalBytes, r.UsedBytes} })
 }
 
 // total returns the size of a volume's file system.
 func (e *env) total(id string) int64 {
 	e.Helper()
-	total, _, err := e.stats(id)
+	got, err := e.stats(id)
 	e.ok(err)
-	return total
+	return got.total
 }
 
 // wantTotal checks the size of a volume's file system. It may be up to 20 MiB
@@ -225,21 +194,11 @@ func (e *env) wantTotal(id string, want int64) {
 }
 
 func (e *env) diskOf(id string) (uint32, error) {
-	e.Helper()
-	out, err := e.n.Volume.GetDiskNumberFromVolumeID(e.ctx, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id})
-	if checkResponse(e, "GetDiskNumberFromVolumeID", out, err) != nil || out == nil {
-		return 0, err
-	}
-	return out.DiskNumber, nil
+	return get(e, "GetDiskNumberFromVolumeID", e.n.Volume.GetDiskNumberFromVolumeID, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id}, func(r *volume.GetDiskNumberFromVolumeIDResponse) uint32 { return r.DiskNumber })
 }
 
 func (e *env) mountedAt(path string) (string, error) {
-	e.Helper()
-	out, err := e.n.Volume.GetVolumeIDFromTargetPath(e.ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: path})
-	if checkResponse(e, "GetVolumeIDFromTargetPath", out, err) != nil || out == nil {
-		return "", err
-	}
-	return out.VolumeID, nil
+	return get(e, "GetVolumeIDFromTargetPath", e.n.Volume.GetVolumeIDFromTargetPath, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: path}, func(r *volume.GetVolumeIDFromTargetPathResponse) string { return r.VolumeID })
 }
 
 // wantMounted checks which volume is mounted on a directory.
@@ -251,12 +210,7 @@ func (e *env) wantMounted(path, id string) {
 }
 
 func (e *env) closest(path string) (string, error) {
-	e.Helper()
-	out, err := e.n.Volume.GetClosestVolumeIDFromTargetPath(e.ctx, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: path})
-	if checkResponse(e, "GetClosestVolumeIDFromTargetPath", out, err) != nil || out == nil {
-		return "", err
-	}
-	return out.VolumeID, nil
+	return get(e, "GetClosestVolumeIDFromTargetPath", e.n.Volume.GetClosestVolumeIDFromTargetPath, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: path}, func(r *volume.GetClosestVolumeIDFromTargetPathResponse) string { return r.VolumeID })
 }
 
 // wantClosest checks which volume a path is on.
@@ -268,22 +222,12 @@ func (e *env) wantClosest(path, id string) {
 }
 
 // spaceAt returns the size and the used bytes of what holds a path.
-func (e *env) spaceAt(path string) (total, used int64, err error) {
-	e.Helper()
-	out, err := e.n.Volume.GetPathStats(e.ctx, &volume.GetPathStatsRequest{Path: path})
-	if checkResponse(e, "GetPathStats", out, err) != nil || out == nil {
-		return 0, 0, err
-	}
-	return out.TotalBytes, out.UsedBytes, nil
+func (e *env) spaceAt(path string) (space, error) {
+	return get(e, "GetPathStats", e.n.Volume.GetPathStats, &volume.GetPathStatsRequest{Path: path}, func(r *volume.GetPathStatsResponse) space { return space{r.TotalBytes, r.UsedBytes} })
 }
 
 func (e *env) kindOf(path string) (volume.GetPathKindResponse, error) {
-	e.Helper()
-	out, err := e.n.Volume.GetPathKind(e.ctx, &volume.GetPathKindRequest{Path: path})
-	if checkResponse(e, "GetPathKind", out, err) != nil || out == nil {
-		return volume.GetPathKindResponse{}, err
-	}
-	return *out, nil
+	return get(e, "GetPathKind", e.n.Volume.GetPathKind, &volume.GetPathKindRequest{Path: path}, func(r *volume.GetPathKindResponse) volume.GetPathKindResponse { return *r })
 }
 
 // wantKind checks what is at a path. id is the volume of a mount point.
@@ -296,37 +240,24 @@ func (e *env) wantKind(path string, want volume.PathKind, id string) {
 }
 
 func (e *env) mkdir(path string) error {
-	e.Helper()
-	out, err := e.n.Filesystem.Mkdir(e.ctx, &filesystem.MkdirRequest{Path: path})
-	return checkResponse(e, "Mkdir", out, err)
+	return do(e, "Mkdir", e.n.Filesystem.Mkdir, &filesystem.MkdirRequest{Path: path})
 }
 
 func (e *env) rmdir(path string, force bool) error {
-	e.Helper()
-	out, err := e.n.Filesystem.Rmdir(e.ctx, &filesystem.RmdirRequest{Path: path, Force: force})
-	return checkResponse(e, "Rmdir", out, err)
+	return do(e, "Rmdir", e.n.Filesystem.Rmdir, &filesystem.RmdirRequest{Path: path, Force: force})
 }
 
 func (e *env) empty(path string) error {
-	e.Helper()
-	out, err := e.n.Filesystem.RmdirContents(e.ctx, &filesystem.RmdirContentsRequest{Path: path})
-	return checkResponse(e, "RmdirContents", out, err)
+	return do(e, "RmdirContents", e.n.Filesystem.RmdirContents, &filesystem.RmdirContentsRequest{Path: path})
 }
 
 // link makes path a link to source.
 func (e *env) link(source, path string) error {
-	e.Helper()
-	out, err := e.n.Filesystem.CreateSymlink(e.ctx, &filesystem.CreateSymlinkRequest{SourcePath: source, TargetPath: path})
-	return checkResponse(e, "CreateSymlink", out, err)
+	return do(e, "CreateSymlink", e.n.Filesystem.CreateSymlink, &filesystem.CreateSymlinkRequest{SourcePath: source, TargetPath: path})
 }
 
 func (e *env) exists(path string) (bool, error) {
-	e.Helper()
-	out, err := e.n.Filesystem.PathExists(e.ctx, &filesystem.PathExistsRequest{Path: path})
-	if checkResponse(e, "PathExists", out, err) != nil || out == nil {
-		return false, err
-	}
-	return out.Exists, nil
+	return get(e, "PathExists", e.n.Filesystem.PathExists, &filesystem.PathExistsRequest{Path: path}, func(r *filesystem.PathExistsResponse) bool { return r.Exists })
 }
 
 // wantExists checks whether paths exist.
@@ -340,12 +271,7 @@ func (e *env) wantExists(want bool, paths ...string) {
 }
 
 func (e *env) isLink(path string) (bool, error) {
-	e.Helper()
-	out, err := e.n.Filesystem.IsSymlink(e.ctx, &filesystem.IsSymlinkRequest{Path: path})
-	if checkResponse(e, "IsSymlink", out, err) != nil || out == nil {
-		return false, err
-	}
-	return out.IsSymlink, nil
+	return get(e, "IsSymlink", e.n.Filesystem.IsSymlink, &filesystem.IsSymlinkRequest{Path: path}, func(r *filesystem.IsSymlinkResponse) bool { return r.IsSymlink })
 }
 
 // wantLink checks whether a path is a link or mount point whose target exists.

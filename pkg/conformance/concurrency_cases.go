@@ -117,7 +117,7 @@ func concurrencyCases() []testCase {
 			id := e.volume(number)
 			e.ok(e.format(id))
 			e.ok(e.mount(id, dir))
-			e.timesOut("IsVolumeFormatted of the other volume", func(e *env) error { _, err := e.formatted(slow); return err })
+			e.timesOut("IsVolumeFormatted of the other volume", func(e *env) error { return errOf(e.formatted(slow)) })
 			e.n.Heal()
 			e.ok(<-done)
 		}},
@@ -159,8 +159,8 @@ func concurrencyCases() []testCase {
 			e.until("the format begins", func() bool { return formats() == 1 })
 			dir := e.dir("m")
 			for what, f := range sorted(map[string]func(*env) error{
-				"IsVolumeFormatted": func(e *env) error { _, err := e.formatted(id); return err },
-				"GetVolumeStats":    func(e *env) error { _, _, err := e.stats(id); return err },
+				"IsVolumeFormatted": func(e *env) error { return errOf(e.formatted(id)) },
+				"GetVolumeStats":    func(e *env) error { return errOf(e.stats(id)) },
 				"FormatVolume":      func(e *env) error { return e.format(id) },
 				"ResizeVolume":      func(e *env) error { return e.resize(id, 0) },
 				"WriteVolumeCache":  func(e *env) error { return e.flush(id) },
@@ -183,14 +183,14 @@ func concurrencyCases() []testCase {
 			dir := e.dir("m")
 			for call, f := range sorted(map[string]func(*env) error{
 				"CreateFile":        func(e *env) error { return e.partition(number) },
-				"DeviceIoControl":   func(e *env) error { _, err := e.size(number); return err },
-				"Interfaces":        func(e *env) error { _, err := e.ids(); return err },
+				"DeviceIoControl":   func(e *env) error { return errOf(e.size(number)) },
+				"Interfaces":        func(e *env) error { return errOf(e.ids()) },
 				"Reenumerate":       func(e *env) error { return e.rescan() },
-				"VolumeInformation": func(e *env) error { _, err := e.formatted(id); return err },
-				"FreeSpace":         func(e *env) error { _, _, err := e.stats(id); return err },
+				"VolumeInformation": func(e *env) error { return errOf(e.formatted(id)) },
+				"FreeSpace":         func(e *env) error { return errOf(e.stats(id)) },
 				"FlushFileBuffers":  func(e *env) error { return e.flush(id) },
 				"SetMountPoint":     func(e *env) error { return e.mount(id, dir) },
-				"NtCreateFile":      func(e *env) error { _, err := e.exists(dir); return err },
+				"NtCreateFile":      func(e *env) error { return errOf(e.exists(dir)) },
 			}) {
 				e.fail(Fault{Call: call, Delay: time.Hour})
 				e.timesOut(call+" hangs", f)
@@ -282,7 +282,7 @@ func concurrencyCases() []testCase {
 				return volume{number, id}
 			}
 			partition := func(v volume) error { return e.partition(v.number) }
-			size := func(v volume) error { _, err := e.size(v.number); return err }
+			size := func(v volume) error { return errOf(e.size(v.number)) }
 			online := func(v volume) error { return e.setOnline(v.number, true) }
 			offline := func() volume {
 				number := e.blank(gib)
@@ -296,7 +296,7 @@ func concurrencyCases() []testCase {
 				return volume{number: number}
 			}
 			resize := func(v volume) error { return e.resize(v.id, 2*gib) }
-			stats := func(v volume) error { _, _, err := e.stats(v.id); return err }
+			stats := func(v volume) error { return errOf(e.stats(v.id)) }
 			for _, c := range []struct {
 				what string
 				call string
@@ -352,10 +352,8 @@ func concurrencyCases() []testCase {
 			}
 			_, id := e.data(gib)
 			for i := range 20 {
-				_, ids := e.ids()
-				_, locations := e.locations()
 				formatted, err := e.formatted(id)
-				if err := errors.Join(ids, locations, err, e.mount(id, dir), e.unmount(id, dir)); err != nil || !formatted {
+				if err := errors.Join(errOf(e.ids()), errOf(e.locations()), err, e.mount(id, dir), e.unmount(id, dir)); err != nil || !formatted {
 					e.Errorf("round %d: %t, %v", i, formatted, err)
 				}
 			}

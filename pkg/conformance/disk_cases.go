@@ -178,18 +178,6 @@ func partitionCases() []testCase {
 			e.n.Heal()
 			partitioned(e, number)
 		}},
-		testCase{name: "retry succeeds after a failure at any step", run: func(e *env) {
-			for _, code := range []uint32{createDisk, setLayout, updateProperties, setAttributes, getLayout} {
-				number := e.attach(Disk{Size: gib, Offline: yes()})
-				hits := e.fail(Fault{Call: "DeviceIoControl", Code: code, Error: "ERROR_GEN_FAILURE", Times: 1})
-				err := e.partition(number)
-				// That Windows does not read a disk again that is online now may only be logged.
-				if err == nil && code != updateProperties || hits() != 1 {
-					e.Errorf("control code %#x fails: PartitionDisk = %v, want that failure", code, err)
-				}
-				again(e, number, partitioned(e, number))
-			}
-		}},
 	)
 }
 
@@ -335,10 +323,8 @@ func stateCases() []testCase {
 		}},
 		{name: "missing disk is not found", run: func(e *env) {
 			for _, number := range []uint32{77, 1<<32 - 1} {
-				_, size := e.size(number)
-				_, state := e.online(number)
 				for what, err := range map[string]error{
-					"GetDiskStats": size, "GetDiskState": state, "PartitionDisk": e.partition(number),
+					"GetDiskStats": errOf(e.size(number)), "GetDiskState": errOf(e.online(number)), "PartitionDisk": e.partition(number),
 					"SetDiskState": e.setOnline(number, false), "SetDiskState to online": e.setOnline(number, true),
 				} {
 					e.wantText(what, err, hosterr.ErrNotFound, "not found")
@@ -349,24 +335,11 @@ func stateCases() []testCase {
 			number, id := e.data(gib)
 			back := e.detach(number)
 			e.want("SetDiskState", e.setOnline(number, true), hosterr.ErrNotFound)
-			e.want("IsVolumeFormatted", func() error { _, err := e.formatted(id); return err }(), hosterr.ErrNotFound)
+			e.want("IsVolumeFormatted", errOf(e.formatted(id)), hosterr.ErrNotFound)
 			e.ok(e.rescan())
 			number = back()
 			if got := e.volume(number); got != id {
 				e.Errorf("attached again, the disk has volume %s, want %s", got, id)
-			}
-		}},
-		{name: "failed Windows calls are reported", run: func(e *env) {
-			number := e.attach(Disk{Size: gib, Offline: yes()})
-			e.fail(Fault{Call: "DeviceIoControl", Code: setAttributes, Error: "ERROR_GEN_FAILURE", Times: 1})
-			if err := e.setOnline(number, true); err == nil {
-				e.Error("SetDiskState succeeded although the Windows call failed")
-			}
-			e.wantOnline(number, false)
-			e.ok(e.setOnline(number, true))
-			e.fail(Fault{Call: "DeviceIoControl", Code: getAttributes, Error: "ERROR_GEN_FAILURE", Times: 1})
-			if online, err := e.online(number); err == nil {
-				e.Errorf("GetDiskState = %t although the Windows call failed", online)
 			}
 		}},
 	}

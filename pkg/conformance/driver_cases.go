@@ -2,13 +2,11 @@ package conformance
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
 // driver uses a node in the way that published drivers do.
@@ -241,77 +239,13 @@ func driverCases() []testCase {
 				e.wantExists(true, root+`\pvc-a`, root+`\pvc-b\lost and found`)
 				e.wantExists(false, root+`\pvc-a\lost and found`)
 				d.do(func() error { return e.rmdir(root+`\pvc-b`, true) })
-				total, used, err := e.stats(id)
-				if err != nil || used >= total {
-					e.Errorf("stats: %d of %d, %v", used, total, err)
+				if got, err := e.stats(id); err != nil || got.used >= got.total {
+					e.Errorf("stats: %+v, %v", got, err)
 				}
 			}},
 		)
 	}
 	return append(cases,
-		testCase{name: "retries succeed after any Windows call failed", run: func(e *env) {
-			for i, f := range everyCall() {
-				number := e.attach(Disk{Size: gib, Offline: yes()})
-				dir, pod := e.path(fmt.Sprintf("staging%d", i)), e.path(fmt.Sprintf("pod%d", i))
-				var id string
-				steps := []func() error{
-					func() error { return e.partition(number) },
-					func() error { return e.setOnline(number, true) },
-					func() error {
-						out, err := e.n.Volume.ListVolumesOnDisk(e.ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: number})
-						if err == nil && len(out.VolumeIDs) != 1 {
-							err = fmt.Errorf("volumes %q", out.VolumeIDs)
-						}
-						if err == nil {
-							id = out.VolumeIDs[0]
-						}
-						return err
-					},
-					func() error {
-						formatted, err := e.formatted(id)
-						if err == nil && !formatted {
-							err = e.format(id)
-						}
-						return err
-					},
-					func() error { return e.mkdir(dir) },
-					func() error { return e.mount(id, dir) },
-					func() error { return e.mkdir(dir + `\data`) },
-					func() error { return e.link(dir, pod) },
-					func() error { return e.rescan() },
-					func() error { return e.resize(id, 0) },
-					func() error { return e.rmdir(pod, true) },
-					func() error { return e.unmount(id, dir) },
-					func() error { return e.rmdir(dir, true) },
-					func() error { return e.setOnline(number, false) },
-				}
-				for n, step := range steps {
-					if n == 9 {
-						e.grow(number, 2*gib)
-					}
-					// A new fault before each step. The node decides which call it affects.
-					f.Error, f.Times = "ERROR_GEN_FAILURE", 1
-					e.fail(f)
-					err := step()
-					for range 3 {
-						if err != nil {
-							err = step()
-						}
-					}
-					e.n.Heal()
-					if err != nil {
-						e.Fatalf("%s %#x failed once, and step %d still fails after three retries: %v", f.Call, f.Code, n, err)
-					}
-				}
-				e.ok(e.setOnline(number, true))
-				e.ok(e.mkdir(dir))
-				e.ok(e.mount(id, dir))
-				e.wantExists(true, dir+`\data`)
-				e.wantTotal(id, 2*gib-16*mib)
-				e.ok(e.unmount(id, dir))
-				e.noHandles()
-			}
-		}},
 		testCase{name: "volumes and links survive a restart of Windows", run: func(e *env) {
 			if e.n.Restart == nil {
 				e.lacks("restart Windows")
@@ -350,8 +284,7 @@ func driverCases() []testCase {
 			}
 			e.ok(e.unmount(id, dir))
 			e.ok(e.rmdir(dir, true))
-			_, err = e.diskOf(id)
-			e.want("GetDiskNumberFromVolumeID", err, hosterr.ErrNotFound)
+			e.want("GetDiskNumberFromVolumeID", errOf(e.diskOf(id)), hosterr.ErrNotFound)
 			e.wantExists(false, dir)
 		}},
 		testCase{name: "new disk with the number of a removed disk has its own volume", run: func(e *env) {

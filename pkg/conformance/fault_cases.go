@@ -66,7 +66,7 @@ func (e *env) failEveryCall(failure string) {
 		if got, err := e.formatted(full); err == nil && !got {
 			e.Errorf("%s: a formatted volume is reported as not formatted", name)
 		}
-		if total, _, err := e.stats(full); err == nil && total == 0 {
+		if got, err := e.stats(full); err == nil && got.total == 0 {
 			e.Errorf("%s: a formatted volume is reported with 0 bytes", name)
 		}
 		if err := e.format(full); err == nil {

@@ -93,8 +93,7 @@ func filesystemCases() []testCase {
 			e.ok(e.link(source, link))
 			e.ok(e.rmdir(link, false))
 			e.wantExists(true, source+`\kept`)
-			_, err := e.isLink(link)
-			e.want("IsSymlink of a missing path", err, hosterr.ErrNotFound, "The system cannot find the file specified.")
+			e.want("IsSymlink of a missing path", errOf(e.isLink(link)), hosterr.ErrNotFound, "The system cannot find the file specified.")
 		}},
 		{name: "link without a target exists and is not reported as a link", run: func(e *env) {
 			link := e.path("link")
@@ -158,8 +157,7 @@ func filesystemCases() []testCase {
 			e.ok(e.link(e.n.Dir, long[:len(long)-1]))
 			e.wantLink(long[:len(long)-1], true)
 			e.ok(e.rmdir(long, false))
-			_, err := e.exists(long + "y")
-			e.want("PathExists of a path that is one byte longer", err, hosterr.ErrInvalid, "path length 261 exceeds maximum characters: 260")
+			e.want("PathExists of a path that is one byte longer", errOf(e.exists(long+"y")), hosterr.ErrInvalid, "path length 261 exceeds maximum characters: 260")
 			e.ok(e.empty(e.n.Dir))
 		}},
 		{name: "deep trees are removed", run: func(e *env) {
@@ -211,10 +209,8 @@ func filesystemCases() []testCase {
 				{e.path(strings.Repeat("long", 100)), fmt.Sprintf("path length %d exceeds maximum characters: 260", len(e.n.Dir)+1+400)},
 				{e.path("a<b"), "a<b"}, {e.path("NUL"), "NUL"}, {e.path("com1.txt"), "com1.txt"}, {e.path("dot."), "dot."}, {e.path("blank "), "blank "}, {e.path("a\x01b"), ""}, {e.path("a\x00b"), ""},
 			} {
-				_, exists := e.exists(c.path)
-				_, isLink := e.isLink(c.path)
 				for what, err := range map[string]error{
-					"PathExists": exists, "IsSymlink": isLink, "Mkdir": e.mkdir(c.path), "Rmdir": e.rmdir(c.path, true), "RmdirContents": e.empty(c.path),
+					"PathExists": errOf(e.exists(c.path)), "IsSymlink": errOf(e.isLink(c.path)), "Mkdir": e.mkdir(c.path), "Rmdir": e.rmdir(c.path, true), "RmdirContents": e.empty(c.path),
 					"CreateSymlink at the path": e.link(e.n.Dir, c.path), "CreateSymlink to the path": e.link(c.path, e.path("link")),
 				} {
 					e.want(fmt.Sprintf("%s %q", what, c.path), err, hosterr.ErrInvalid, c.text)
@@ -238,10 +234,8 @@ func filesystemCases() []testCase {
 				e.Skip("this node accepts every path; the daemon, which has working directories, runs the case")
 			}
 			for _, path := range []string{`C:\`, `C:\Windows\x`, `C:\var`, `D:\x`, e.n.Dir[:3] + "elsewhere"} {
-				_, exists := e.exists(path)
-				_, isLink := e.isLink(path)
 				for what, err := range map[string]error{
-					"PathExists": exists, "IsSymlink": isLink, "Mkdir": e.mkdir(path), "Rmdir": e.rmdir(path, true), "RmdirContents": e.empty(path),
+					"PathExists": errOf(e.exists(path)), "IsSymlink": errOf(e.isLink(path)), "Mkdir": e.mkdir(path), "Rmdir": e.rmdir(path, true), "RmdirContents": e.empty(path),
 					"CreateSymlink at the path": e.link(e.n.Dir, path), "CreateSymlink to the path": e.link(path, e.path("link")),
 				} {
 					e.want(what+" "+path, err, hosterr.ErrPermissionDenied, "path: "+path+" is not within the working directories: [")

@@ -24,65 +24,41 @@ func portalAt(address string) *iscsi.TargetPortal {
 }
 
 func (e *env) addPortal(p *iscsi.TargetPortal) error {
-	e.Helper()
-	out, err := e.n.ISCSI.AddTargetPortal(e.ctx, &iscsi.AddTargetPortalRequest{TargetPortal: p})
-	return checkResponse(e, "AddTargetPortal", out, err)
+	return do(e, "AddTargetPortal", e.n.ISCSI.AddTargetPortal, &iscsi.AddTargetPortalRequest{TargetPortal: p})
 }
 
 func (e *env) removePortal(p *iscsi.TargetPortal) error {
-	e.Helper()
-	out, err := e.n.ISCSI.RemoveTargetPortal(e.ctx, &iscsi.RemoveTargetPortalRequest{TargetPortal: p})
-	return checkResponse(e, "RemoveTargetPortal", out, err)
+	return do(e, "RemoveTargetPortal", e.n.ISCSI.RemoveTargetPortal, &iscsi.RemoveTargetPortalRequest{TargetPortal: p})
 }
 
 func (e *env) portals() ([]iscsi.TargetPortal, error) {
-	e.Helper()
-	out, err := e.n.ISCSI.ListTargetPortals(e.ctx, &iscsi.ListTargetPortalsRequest{})
-	if checkResponse(e, "ListTargetPortals", out, err) != nil || out == nil {
-		return nil, err
-	}
-	var list []iscsi.TargetPortal
-	for _, p := range out.TargetPortals {
-		list = append(list, *p)
-	}
-	return list, nil
+	return get(e, "ListTargetPortals", e.n.ISCSI.ListTargetPortals, &iscsi.ListTargetPortalsRequest{}, func(r *iscsi.ListTargetPortalsResponse) (list []iscsi.TargetPortal) {
+		for _, p := range r.TargetPortals {
+			list = append(list, *p)
+		}
+		return list
+	})
 }
 
 func (e *env) discover(p *iscsi.TargetPortal) ([]string, error) {
-	e.Helper()
-	out, err := e.n.ISCSI.DiscoverTargetPortal(e.ctx, &iscsi.DiscoverTargetPortalRequest{TargetPortal: p})
-	if checkResponse(e, "DiscoverTargetPortal", out, err) != nil || out == nil {
-		return nil, err
-	}
-	return out.IQNs, nil
+	return get(e, "DiscoverTargetPortal", e.n.ISCSI.DiscoverTargetPortal, &iscsi.DiscoverTargetPortalRequest{TargetPortal: p}, func(r *iscsi.DiscoverTargetPortalResponse) []string { return r.IQNs })
 }
 
 // login connects to the target that the cases use.
 func (e *env) login(p *iscsi.TargetPortal, auth iscsi.AuthenticationType, user, secret string) error {
-	e.Helper()
-	out, err := e.n.ISCSI.ConnectTarget(e.ctx, &iscsi.ConnectTargetRequest{TargetPortal: p, IQN: targetIQN, AuthType: auth, ChapUsername: user, ChapSecret: secret})
-	return checkResponse(e, "ConnectTarget", out, err)
+	return do(e, "ConnectTarget", e.n.ISCSI.ConnectTarget, &iscsi.ConnectTargetRequest{TargetPortal: p, IQN: targetIQN, AuthType: auth, ChapUsername: user, ChapSecret: secret})
 }
 
 func (e *env) logout(p *iscsi.TargetPortal) error {
-	e.Helper()
-	out, err := e.n.ISCSI.DisconnectTarget(e.ctx, &iscsi.DisconnectTargetRequest{TargetPortal: p, IQN: targetIQN})
-	return checkResponse(e, "DisconnectTarget", out, err)
+	return do(e, "DisconnectTarget", e.n.ISCSI.DisconnectTarget, &iscsi.DisconnectTargetRequest{TargetPortal: p, IQN: targetIQN})
 }
 
 func (e *env) setMutual(secret string) error {
-	e.Helper()
-	out, err := e.n.ISCSI.SetMutualChapSecret(e.ctx, &iscsi.SetMutualChapSecretRequest{MutualChapSecret: secret})
-	return checkResponse(e, "SetMutualChapSecret", out, err)
+	return do(e, "SetMutualChapSecret", e.n.ISCSI.SetMutualChapSecret, &iscsi.SetMutualChapSecretRequest{MutualChapSecret: secret})
 }
 
 func (e *env) targetDisks(p *iscsi.TargetPortal) ([]string, error) {
-	e.Helper()
-	out, err := e.n.ISCSI.GetTargetDisks(e.ctx, &iscsi.GetTargetDisksRequest{TargetPortal: p, IQN: targetIQN})
-	if checkResponse(e, "GetTargetDisks", out, err) != nil || out == nil {
-		return nil, err
-	}
-	return out.DiskIDs, nil
+	return get(e, "GetTargetDisks", e.n.ISCSI.GetTargetDisks, &iscsi.GetTargetDisksRequest{TargetPortal: p, IQN: targetIQN}, func(r *iscsi.GetTargetDisksResponse) []string { return r.DiskIDs })
 }
 
 // wantDisks waits until the target provides n disks, which arrive one after the
@@ -143,12 +119,9 @@ func iscsiCases() []testCase {
 		{name: "every method fails while MSiSCSI is stopped", run: func(e *env) {
 			e.ok(e.stop(initiator, true))
 			p := portalAt(targetAddress)
-			_, list := e.portals()
-			_, discover := e.discover(p)
-			_, disks := e.targetDisks(p)
 			for _, c := range []result{
-				{"AddTargetPortal", e.addPortal(p)}, {"ListTargetPortals", list}, {"DiscoverTargetPortal", discover}, {"RemoveTargetPortal", e.removePortal(p)},
-				{"ConnectTarget", e.login(p, iscsi.NONE, "", "")}, {"GetTargetDisks", disks}, {"DisconnectTarget", e.logout(p)}, {"SetMutualChapSecret", e.setMutual(mutualSecret)},
+				{"AddTargetPortal", e.addPortal(p)}, {"ListTargetPortals", errOf(e.portals())}, {"DiscoverTargetPortal", errOf(e.discover(p))}, {"RemoveTargetPortal", e.removePortal(p)},
+				{"ConnectTarget", e.login(p, iscsi.NONE, "", "")}, {"GetTargetDisks", errOf(e.targetDisks(p))}, {"DisconnectTarget", e.logout(p)}, {"SetMutualChapSecret", e.setMutual(mutualSecret)},
 			} {
 				e.want(c.method, c.err, hosterr.ErrFailedPrecondition, initiator)
 			}
@@ -170,8 +143,7 @@ func iscsiCases() []testCase {
 				e.Errorf("portals %v, %v, want none", list, err)
 			}
 			e.want("RemoveTargetPortal again", e.removePortal(p), hosterr.ErrNotFound, targetAddress)
-			_, err = e.discover(p)
-			e.want("DiscoverTargetPortal", err, hosterr.ErrNotFound, targetAddress)
+			e.want("DiscoverTargetPortal", errOf(e.discover(p)), hosterr.ErrNotFound, targetAddress)
 		}},
 		{name: "portal without a listener is unavailable", run: func(e *env) {
 			e.target(ISCSITarget{LUNs: luns(gib)})
@@ -189,11 +161,9 @@ func iscsiCases() []testCase {
 				{&iscsi.TargetPortal{TargetAddress: "192.0.2.20' OR '1'='1"}, "OR"},
 				{&iscsi.TargetPortal{TargetAddress: targetAddress + ":3260"}, targetAddress + ":3260"},
 			} {
-				_, discover := e.discover(c.portal)
-				_, disks := e.targetDisks(c.portal)
 				for _, m := range []result{
-					{"AddTargetPortal", e.addPortal(c.portal)}, {"DiscoverTargetPortal", discover}, {"RemoveTargetPortal", e.removePortal(c.portal)},
-					{"ConnectTarget", e.login(c.portal, iscsi.NONE, "", "")}, {"GetTargetDisks", disks}, {"DisconnectTarget", e.logout(c.portal)},
+					{"AddTargetPortal", e.addPortal(c.portal)}, {"DiscoverTargetPortal", errOf(e.discover(c.portal))}, {"RemoveTargetPortal", e.removePortal(c.portal)},
+					{"ConnectTarget", e.login(c.portal, iscsi.NONE, "", "")}, {"GetTargetDisks", errOf(e.targetDisks(c.portal))}, {"DisconnectTarget", e.logout(c.portal)},
 				} {
 					e.want(m.method, m.err, hosterr.ErrInvalid, c.text)
 				}
@@ -236,8 +206,7 @@ func iscsiCases() []testCase {
 				e.wantDisks(0)
 			}
 			for _, number := range numbers {
-				_, err := e.size(number)
-				e.want("GetDiskStats after the logout", err, hosterr.ErrNotFound)
+				e.want("GetDiskStats after the logout", errOf(e.size(number)), hosterr.ErrNotFound)
 			}
 		}},
 		{name: "CHAP refuses a wrong secret and accepts the right one", run: func(e *env) {

@@ -21,27 +21,29 @@ const (
 
 func (e *env) mapShare(remote, local, user, password string) error {
 	e.Helper()
-	out, err := e.n.SMB.NewSMBGlobalMapping(e.ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: remote, LocalPath: local, Username: user, Password: password})
-	e.hides(err, annsOne, annsTwo, bobsOne)
-	return checkResponse(e, "NewSMBGlobalMapping", out, err)
+	return e.newMapping("NewSMBGlobalMapping", &smb.NewSMBGlobalMappingRequest{RemotePath: remote, LocalPath: local, Username: user, Password: password})
 }
 
 func (e *env) protectShare(remote, local, user, password string, privacy, integrity bool) error {
 	e.Helper()
-	out, err := e.n.SMB.NewSMBGlobalMapping(e.ctx, &smb.NewSMBGlobalMappingRequest{
+	return e.newMapping(MappingProtection, &smb.NewSMBGlobalMappingRequest{
 		RemotePath: remote, LocalPath: local, Username: user, Password: password, RequirePrivacy: privacy, RequireIntegrity: integrity,
 	})
+}
+
+func (e *env) newMapping(name string, in *smb.NewSMBGlobalMappingRequest) error {
+	e.Helper()
+	err := do(e, name, e.n.SMB.NewSMBGlobalMapping, in)
 	e.hides(err, annsOne, annsTwo, bobsOne)
-	return checkResponse(e, MappingProtection, out, err)
+	return err
 }
 
 // updateShare returns whether the new credentials are in effect.
 func (e *env) updateShare(remote, user, password string) (bool, error) {
 	e.Helper()
-	out, err := e.n.SMB.UpdateSMBGlobalMapping(e.ctx, &smb.UpdateSMBGlobalMappingRequest{RemotePath: remote, Username: user, Password: password})
+	inEffect, err := get(e, "UpdateSMBGlobalMapping", e.n.SMB.UpdateSMBGlobalMapping, &smb.UpdateSMBGlobalMappingRequest{RemotePath: remote, Username: user, Password: password}, func(r *smb.UpdateSMBGlobalMappingResponse) bool { return r.InEffect })
 	e.hides(err, annsOne, annsTwo, bobsOne)
-	err = checkResponse(e, "UpdateSMBGlobalMapping", out, err)
-	return err == nil && out.InEffect, err
+	return inEffect, err
 }
 
 // wantUpdate checks that the server accepts new credentials, and whether they are in effect.
@@ -53,12 +55,7 @@ func (e *env) wantUpdate(remote, user, password string, inEffect bool) {
 }
 
 func (e *env) getShare(remote string, paths ...string) (smb.GetSMBGlobalMappingResponse, error) {
-	e.Helper()
-	out, err := e.n.SMB.GetSMBGlobalMapping(e.ctx, &smb.GetSMBGlobalMappingRequest{RemotePath: remote, LocalPaths: paths})
-	if err = checkResponse(e, "GetSMBGlobalMapping", out, err); err != nil || out == nil {
-		return smb.GetSMBGlobalMappingResponse{}, err
-	}
-	return *out, nil
+	return get(e, "GetSMBGlobalMapping", e.n.SMB.GetSMBGlobalMapping, &smb.GetSMBGlobalMappingRequest{RemotePath: remote, LocalPaths: paths}, func(r *smb.GetSMBGlobalMappingResponse) smb.GetSMBGlobalMappingResponse { return *r })
 }
 
 // wantShare checks the status of a mapping, how many links use it, and which of paths.
@@ -72,9 +69,7 @@ func (e *env) wantShare(remote string, status smb.MappingStatus, links uint32, o
 }
 
 func (e *env) unmapShare(remote string) error {
-	e.Helper()
-	out, err := e.n.SMB.RemoveSMBGlobalMapping(e.ctx, &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote})
-	return checkResponse(e, "RemoveSMBGlobalMapping", out, err)
+	return do(e, "RemoveSMBGlobalMapping", e.n.SMB.RemoveSMBGlobalMapping, &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote})
 }
 
 // nas adds the server that the cases use.
@@ -192,13 +187,13 @@ func smbCases() []testCase {
 			e.ok(e.mapShare(data, v, "ann", annsOne))
 			e.wantKind(v, volume.PATH_KIND_LINK, "")
 			for _, path := range []string{v, v + `\inside`, v + `\inside\inside`} {
-				if total, used, err := e.spaceAt(path); err != nil || total == 0 || used < 0 || used > total {
-					e.Errorf("space at %s: %d of %d, %v", path, used, total, err)
+				if got, err := e.spaceAt(path); err != nil || got.total == 0 || got.used < 0 || got.used > got.total {
+					e.Errorf("space at %s: %+v, %v", path, got, err)
 				}
 			}
 			e.down(true)
 			e.wantKind(v, volume.PATH_KIND_LINK, "")
-			if _, _, err := e.spaceAt(v); err == nil {
+			if _, err := e.spaceAt(v); err == nil {
 				e.Error("GetPathStats succeeded although the server is down")
 			}
 		}},
@@ -333,25 +328,21 @@ func smbCases() []testCase {
 			e.ok(e.rmdir(v2, false))
 			e.ok(e.unmapShare(data))
 			e.wantShare(data, smb.MAPPING_STATUS_UNMAPPED, 0, nil, v1, v2)
-			_, err := e.getShare(`\\` + nas)
-			e.want("GetSMBGlobalMapping of a server", err, hosterr.ErrInvalid, "remote path")
-			_, err = e.getShare(data, `x\y`)
-			e.want("GetSMBGlobalMapping with a relative path", err, hosterr.ErrInvalid)
+			e.want("GetSMBGlobalMapping of a server", errOf(e.getShare(`\\`+nas)), hosterr.ErrInvalid, "remote path")
+			e.want("GetSMBGlobalMapping with a relative path", errOf(e.getShare(data, `x\y`)), hosterr.ErrInvalid)
 		}},
 		{name: "new credentials wait for the end of a session that a link uses", run: func(e *env) {
 			e.nas()
 			v := e.stage("v1")
-			_, err := e.updateShare(data, "ann", annsOne)
-			e.want("update without a mapping", err, hosterr.ErrNotFound, nas, "not mapped")
+			e.want("update without a mapping", errOf(e.updateShare(data, "ann", annsOne)), hosterr.ErrNotFound, nas, "not mapped")
 			e.ok(e.mapShare(data, v, "ann", annsOne))
 			e.wantUpdate(data, "ann", annsOne, true)
-			_, err = e.updateShare(data, "ann", annsTwo)
-			e.want("a wrong password", err, hosterr.ErrFailedPrecondition, "another password")
-			_, err = e.updateShare(data, "bob", bobsOne)
-			e.want("another user", err, hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
+			e.want("a wrong password", errOf(e.updateShare(data, "ann", annsTwo)), hosterr.ErrFailedPrecondition, "another password")
+			another := errOf(e.updateShare(data, "bob", bobsOne))
+			e.want("another user", another, hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
 			other := e.mapShare(logs, e.stage("v2"), "bob", bobsOne)
 			e.want("a link for another user", other, hosterr.ErrFailedPrecondition, "in use by 1 link;")
-			for _, err := range []error{err, other} {
+			for _, err := range []error{another, other} {
 				if err != nil && strings.Contains(err.Error(), v) {
 					e.Errorf("the error has the path of a link: %v", err)
 				}
@@ -364,8 +355,7 @@ func smbCases() []testCase {
 			}
 			// The session ends, and cannot begin again with the old password.
 			e.down(true)
-			_, err = e.updateShare(data, "ann", annsTwo)
-			e.want("update while the server is down", err, hosterr.ErrUnavailable)
+			e.want("update while the server is down", errOf(e.updateShare(data, "ann", annsTwo)), hosterr.ErrUnavailable)
 			e.down(false)
 			e.wantUpdate(data, "ann", annsTwo, true)
 			e.wantRead(v)

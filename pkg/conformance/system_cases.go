@@ -11,24 +11,15 @@ import (
 const initiator = "MSiSCSI"
 
 func (e *env) start(name string) error {
-	e.Helper()
-	out, err := e.n.System.StartService(e.ctx, &system.StartServiceRequest{Name: name})
-	return checkResponse(e, "StartService", out, err)
+	return do(e, "StartService", e.n.System.StartService, &system.StartServiceRequest{Name: name})
 }
 
 func (e *env) stop(name string, force bool) error {
-	e.Helper()
-	out, err := e.n.System.StopService(e.ctx, &system.StopServiceRequest{Name: name, Force: force})
-	return checkResponse(e, "StopService", out, err)
+	return do(e, "StopService", e.n.System.StopService, &system.StopServiceRequest{Name: name, Force: force})
 }
 
 func (e *env) service(name string) (system.GetServiceResponse, error) {
-	e.Helper()
-	out, err := e.n.System.GetService(e.ctx, &system.GetServiceRequest{Name: name})
-	if checkResponse(e, "GetService", out, err) != nil || out == nil {
-		return system.GetServiceResponse{}, err
-	}
-	return *out, nil
+	return get(e, "GetService", e.n.System.GetService, &system.GetServiceRequest{Name: name}, func(r *system.GetServiceResponse) system.GetServiceResponse { return *r })
 }
 
 // wantStatus checks the state of services.
@@ -91,8 +82,7 @@ func systemCases() []testCase {
 			e.wantStatus(running, strings.ToUpper(initiator))
 		}},
 		{name: "unknown service is not found", run: func(e *env) {
-			_, err := e.service("contract-nosuch")
-			e.want("GetService", err, hosterr.ErrNotFound, "contract-nosuch")
+			e.want("GetService", errOf(e.service("contract-nosuch")), hosterr.ErrNotFound, "contract-nosuch")
 			// contract-left is allowed where services are limited, so it must be not found.
 			if e.n.SetService == nil && e.n.Confined {
 				e.lacks("allow the services of these cases")
@@ -102,8 +92,7 @@ func systemCases() []testCase {
 		}},
 		{name: "malformed service names are refused", run: func(e *env) {
 			for _, name := range []string{"", `a\b`, "a/b", "a\x00b", "a\nb", strings.Repeat("x", 257)} {
-				_, err := e.service(name)
-				e.want("GetService", err, hosterr.ErrInvalid)
+				e.want("GetService", errOf(e.service(name)), hosterr.ErrInvalid)
 				if name != "" && e.n.Confined {
 					continue // not listed
 				}
@@ -111,8 +100,7 @@ func systemCases() []testCase {
 				e.want("StopService", e.stop(name, true), hosterr.ErrInvalid)
 			}
 			// The name must not be interpreted as part of a WMI query.
-			_, err := e.service("it's' OR Name LIKE '%")
-			e.want("GetService", err, hosterr.ErrNotFound)
+			e.want("GetService", errOf(e.service("it's' OR Name LIKE '%")), hosterr.ErrNotFound)
 		}},
 		{name: "service with dependents is stopped only with force", run: func(e *env) {
 			all := e.diamond()

@@ -9,9 +9,7 @@ import (
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
@@ -24,9 +22,7 @@ func open(t *testing.T, config simnode.Config) *simnode.Node {
 func show(t *testing.T, n *simnode.Node) simnode.State {
 	t.Helper()
 	state, err := n.Show()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return state
 }
 
@@ -49,9 +45,7 @@ func TestAttachDisk(t *testing.T) {
 	if err != nil || !d.Waiting {
 		t.Fatalf("attached %+v, %v, want a disk that waits", d, err)
 	}
-	if err := n.AwaitDisk(d.Number); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.AwaitDisk(d.Number))
 	if d = show(t, n).Disks[d.Number]; d.Serial != "VOL1" || d.Page83 != "vol-1" || d.Size != 1<<30 || d.SectorSize != 512 {
 		t.Errorf("attached %+v", d)
 	}
@@ -87,50 +81,20 @@ func TestInvalidControls(t *testing.T) {
 func TestVolumeIsKeptInStateDir(t *testing.T) {
 	config := simnode.Config{StateDir: t.TempDir()}
 	n := open(t, config)
-	if _, err := n.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
-		t.Fatal(err)
-	}
-	list, err := n.Volume().ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: 1})
-	if err != nil || len(list.VolumeIDs) != 1 {
-		t.Fatalf("volumes = %v, %v, want one", list, err)
-	}
-	id := list.VolumeIDs[0]
-	if _, err := n.Volume().FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: id}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\data`}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.Volume().MountVolume(t.Context(), &volume.MountVolumeRequest{VolumeID: id, TargetPath: `C:\data`}); err != nil {
-		t.Fatal(err)
-	}
+	id := prepare(t, n)
 	if _, err := simnode.Open(config); err == nil || !strings.Contains(err.Error(), strconv.Quote(config.StateDir)) {
 		t.Errorf("second Open of a state directory = %v, want that it is in use", err)
 	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Close())
 
 	again := open(t, config)
-	got, err := again.Volume().GetVolumeIDFromTargetPath(t.Context(), &volume.GetVolumeIDFromTargetPathRequest{TargetPath: `C:\data`})
+	got, err := again.Volume().GetVolumeIDFromTargetPath(t.Context(), &volume.GetVolumeIDFromTargetPathRequest{TargetPath: data})
 	if err != nil || got.VolumeID != id {
-		t.Errorf("after reopening, C:\\data holds %v, %v, want %s", got, err, id)
+		t.Errorf("after reopening, %s holds %v, %v, want %s", data, got, err, id)
 	}
-	if err := again.Reboot(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.Reboot())
 	if f, err := again.Volume().IsVolumeFormatted(t.Context(), &volume.IsVolumeFormattedRequest{VolumeID: id}); err != nil || !f.Formatted {
 		t.Errorf("after a reboot: formatted %v, %v, want true", f, err)
-	}
-}
-
-func TestWorkingDirsConfinePaths(t *testing.T) {
-	n := open(t, simnode.Config{Rules: rules.Rules{WorkingDirs: []string{`C:\var\lib\kubelet`}}})
-	if _, err := n.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\var\lib\kubelet\a`}); err != nil {
-		t.Errorf("Mkdir inside = %v", err)
-	}
-	if _, err := n.Filesystem().Mkdir(t.Context(), &filesystem.MkdirRequest{Path: `C:\Windows\a`}); !errors.Is(err, hosterr.ErrPermissionDenied) {
-		t.Errorf("Mkdir outside = %v, want permission denied", err)
 	}
 }
 

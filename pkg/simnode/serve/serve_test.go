@@ -17,12 +17,10 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/control"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 )
 
 func must(t *testing.T, err error) {
@@ -117,36 +115,6 @@ func TestFlags(t *testing.T) {
 		if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("flag %s: %v, want ErrInvalid and %q", arg, err, want)
 		}
-	}
-}
-
-func TestDaemonRulesApply(t *testing.T) {
-	n := simnode.New(t)
-	must(t, n.SetService(simnode.Service{Name: "agent"}))
-	must(t, n.SetService(simnode.Service{Name: "other"}))
-	s := serve.Start(t, n, func(c *serve.Config) { c.AllowedServices = []string{"agent"} })
-	at := remote.WithPipePath(s.PipePath)
-	c, err := filesystemv1.NewClientWithPipePath(s.PipePath("filesystem", filesystemv1.Version))
-	must(t, err)
-	defer c.Close()
-	_, err = c.Mkdir(t.Context(), &filesystems.MkdirRequest{Path: `C:\var\lib\kubelet\a`})
-	must(t, err)
-	if _, err := c.Mkdir(t.Context(), &filesystems.MkdirRequest{Path: `C:\Windows\a`}); err == nil {
-		t.Error("Mkdir outside the working directories succeeded")
-	}
-	y, err := remote.NewSystem(t.Context(), at)
-	must(t, err)
-	defer y.Close()
-	_, err = y.StartService(t.Context(), &system.StartServiceRequest{Name: "agent"})
-	must(t, err)
-	if _, err := y.StartService(t.Context(), &system.StartServiceRequest{Name: "other"}); !errors.Is(err, hosterr.ErrPermissionDenied) {
-		t.Errorf("StartService of a service that is not allowed = %v, want permission denied", err)
-	}
-	if _, err := n.System().StartService(t.Context(), &system.StartServiceRequest{Name: "other"}); err != nil {
-		t.Errorf("StartService in process = %v", err)
-	}
-	if _, err := serve.Open(n, serve.Config{Rules: rules.Rules{WorkingDirs: []string{"var"}}}); err == nil {
-		t.Error("Open accepted an invalid working directory")
 	}
 }
 
