@@ -174,9 +174,7 @@ func (o *iscsiObject) holders() map[string]string {
 }
 
 func iscsiCall[In, Out any](do func(iscsi.Interface, context.Context, *In) (*Out, error), in *In, value func(*Out) string) call {
-	return checked(func(p *process) func(context.Context, *In) (*Out, error) {
-		return func(ctx context.Context, in *In) (*Out, error) { return do(p.ISCSI, ctx, in) }
-	}, in, value)
+	return checked(func(p *process) iscsi.Interface { return p.ISCSI }, do, in, value)
 }
 
 // place returns the target and the portal of an operation from the digits at its end.

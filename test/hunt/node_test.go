@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -121,9 +122,14 @@ type object interface {
 
 // worldOf returns a world of the simulated node by its number.
 func worldOf(i int) behavior.Windows {
-	all, _ := worlds.Pairs()
+	all := allWorlds()
 	return all[i%len(all)]
 }
+
+var allWorlds = sync.OnceValue(func() []behavior.Windows {
+	all, _ := worlds.Pairs()
+	return all
+})
 
 func newWorld(t *testing.T, s *sim) *world {
 	t.Helper()

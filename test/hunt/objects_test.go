@@ -18,13 +18,13 @@ import (
 // call makes a request of a process, and returns what the answer says.
 type call func(ctx context.Context, p *process) (value string, err error)
 
-// checked returns a call that asks the daemon's rules first.
-func checked[In, Out any](do func(*process) func(context.Context, *In) (*Out, error), in *In, value func(*Out) string) call {
+// checked returns a call of a service that asks the daemon's rules first.
+func checked[S, In, Out any](service func(*process) S, do func(S, context.Context, *In) (*Out, error), in *In, value func(*Out) string) call {
 	return func(ctx context.Context, p *process) (string, error) {
 		if err := p.rules.Check(in); err != nil {
 			return "", err
 		}
-		out, err := do(p)(ctx, in)
+		out, err := do(service(p), ctx, in)
 		if err != nil || value == nil {
 			return "", err
 		}
@@ -33,27 +33,19 @@ func checked[In, Out any](do func(*process) func(context.Context, *In) (*Out, er
 }
 
 func diskCall[In, Out any](do func(disk.Interface, context.Context, *In) (*Out, error), in *In, value func(*Out) string) call {
-	return checked(func(p *process) func(context.Context, *In) (*Out, error) {
-		return func(ctx context.Context, in *In) (*Out, error) { return do(p.Disk, ctx, in) }
-	}, in, value)
+	return checked(func(p *process) disk.Interface { return p.Disk }, do, in, value)
 }
 
 func volumeCall[In, Out any](do func(volume.Interface, context.Context, *In) (*Out, error), in *In, value func(*Out) string) call {
-	return checked(func(p *process) func(context.Context, *In) (*Out, error) {
-		return func(ctx context.Context, in *In) (*Out, error) { return do(p.Volume, ctx, in) }
-	}, in, value)
+	return checked(func(p *process) volume.Interface { return p.Volume }, do, in, value)
 }
 
 func fileCall[In, Out any](do func(filesystem.Interface, context.Context, *In) (*Out, error), in *In, value func(*Out) string) call {
-	return checked(func(p *process) func(context.Context, *In) (*Out, error) {
-		return func(ctx context.Context, in *In) (*Out, error) { return do(p.Filesystem, ctx, in) }
-	}, in, value)
+	return checked(func(p *process) filesystem.Interface { return p.Filesystem }, do, in, value)
 }
 
 func systemCall[In, Out any](do func(system.Interface, context.Context, *In) (*Out, error), in *In, value func(*Out) string) call {
-	return checked(func(p *process) func(context.Context, *In) (*Out, error) {
-		return func(ctx context.Context, in *In) (*Out, error) { return do(p.System, ctx, in) }
-	}, in, value)
+	return checked(func(p *process) system.Interface { return p.System }, do, in, value)
 }
 
 // The paths of a disk object, and the sizes that its disk has one after the other.

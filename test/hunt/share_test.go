@@ -96,9 +96,7 @@ func (o *shareObject) useful() []string {
 }
 
 func smbCall[In, Out any](do func(smb.Interface, context.Context, *In) (*Out, error), in *In) call {
-	return checked(func(p *process) func(context.Context, *In) (*Out, error) {
-		return func(ctx context.Context, in *In) (*Out, error) { return do(p.SMB, ctx, in) }
-	}, in, nil)
+	return checked(func(p *process) smb.Interface { return p.SMB }, do, in, nil)
 }
 
 func (o *shareObject) prepare(op string) call {

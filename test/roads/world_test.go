@@ -193,20 +193,21 @@ func protected(err error) bool {
 	return strings.HasSuffix(err.Error(), "The media is write protected.")
 }
 
-func (v *visit) exists(path string) (bool, error) {
-	out, err := v.files.PathExists(v.ctx, &filesystem.PathExistsRequest{Path: normal(path)})
-	if err != nil {
-		return false, err
+// ask makes a call, and returns a value of its response.
+func ask[In, Out, V any](v *visit, method func(context.Context, *In) (*Out, error), in *In, value func(*Out) V) (got V, err error) {
+	out, err := method(v.ctx, in)
+	if err == nil {
+		got = value(out)
 	}
-	return out.Exists, nil
+	return got, err
+}
+
+func (v *visit) exists(path string) (bool, error) {
+	return ask(v, v.files.PathExists, &filesystem.PathExistsRequest{Path: normal(path)}, func(r *filesystem.PathExistsResponse) bool { return r.Exists })
 }
 
 func (v *visit) isLink(path string) (bool, error) {
-	out, err := v.files.IsSymlink(v.ctx, &filesystem.IsSymlinkRequest{Path: path})
-	if err != nil {
-		return false, err
-	}
-	return out.IsSymlink, nil
+	return ask(v, v.files.IsSymlink, &filesystem.IsSymlinkRequest{Path: path}, func(r *filesystem.IsSymlinkResponse) bool { return r.IsSymlink })
 }
 
 func (v *visit) mkdir(path string) error {
@@ -225,35 +226,19 @@ func (v *visit) link(source, target string) error {
 }
 
 func (v *visit) volumeAt(path string) (string, error) {
-	out, err := v.volume.GetVolumeIDFromTargetPath(v.ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: path})
-	if err != nil {
-		return "", err
-	}
-	return out.VolumeID, nil
+	return ask(v, v.volume.GetVolumeIDFromTargetPath, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: path}, func(r *volume.GetVolumeIDFromTargetPathResponse) string { return r.VolumeID })
 }
 
 func (v *visit) diskOf(id string) (uint32, error) {
-	out, err := v.volume.GetDiskNumberFromVolumeID(v.ctx, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id})
-	if err != nil {
-		return 0, err
-	}
-	return out.DiskNumber, nil
+	return ask(v, v.volume.GetDiskNumberFromVolumeID, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id}, func(r *volume.GetDiskNumberFromVolumeIDResponse) uint32 { return r.DiskNumber })
 }
 
 func (v *visit) sizeOf(id string) (int64, error) {
-	out, err := v.volume.GetVolumeStats(v.ctx, &volume.GetVolumeStatsRequest{VolumeID: id})
-	if err != nil {
-		return 0, err
-	}
-	return out.TotalBytes, nil
+	return ask(v, v.volume.GetVolumeStats, &volume.GetVolumeStatsRequest{VolumeID: id}, func(r *volume.GetVolumeStatsResponse) int64 { return r.TotalBytes })
 }
 
 func (v *visit) diskSize(number uint32) (int64, error) {
-	out, err := v.disk.GetDiskStats(v.ctx, &disk.GetDiskStatsRequest{DiskNumber: number})
-	if err != nil {
-		return 0, err
-	}
-	return out.TotalBytes, nil
+	return ask(v, v.disk.GetDiskStats, &disk.GetDiskStatsRequest{DiskNumber: number}, func(r *disk.GetDiskStatsResponse) int64 { return r.TotalBytes })
 }
 
 func (v *visit) online(number uint32, online bool) error {
