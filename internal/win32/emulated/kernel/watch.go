@@ -61,14 +61,19 @@ func (n *Kernel) ChangesIn(delay time.Duration) {
 	}
 }
 
-// Outside runs a change that comes from outside of the node.
-func (n *Kernel) Outside(what, path string, change func(t *Tx) error) error {
+// Change runs a change that comes from outside of the node.
+func (n *Kernel) Change(change func(t *Tx) error) error {
 	if err := n.Lock(); err != nil {
 		return err
 	}
 	defer n.Unlock()
-	if err := n.Transact(change); err != nil {
-		return fmt.Errorf("%s %q: %w", what, path, n.Cause(err))
+	return n.Cause(n.Transact(change))
+}
+
+// Outside is Change, whose error names what it is and the path.
+func (n *Kernel) Outside(what, path string, change func(t *Tx) error) error {
+	if err := n.Change(change); err != nil {
+		return fmt.Errorf("%s %q: %w", what, path, err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -131,46 +132,23 @@ func (n *Network) addSMBServer(t *kernel.Tx, c nodespec.SMBServer) error {
 
 // changeServer changes a server. change works on a copy.
 func (n *Network) changeServer(name string, change func(t *kernel.Tx, s *smbServer) error) error {
-	if err := n.Lock(); err != nil {
-		return err
-	}
-	defer n.Unlock()
-	s, ok := n.smb.servers[foldSMB(name)]
-	if !ok {
-		return fmt.Errorf("no SMB server %q", name)
-	}
-	s.Accounts, s.Shares = cloneMap(s.Accounts), cloneMap(s.Shares)
-	err := n.Transact(func(t *kernel.Tx) error {
+	return n.Change(func(t *kernel.Tx) error {
+		s, ok := n.smb.servers[foldSMB(name)]
+		if !ok {
+			return fmt.Errorf("no SMB server %q", name)
+		}
+		s.Accounts, s.Shares = maps.Collect(maps.All(s.Accounts)), maps.Collect(maps.All(s.Shares)) // nil if they were stored empty
 		if err := change(t, &s); err != nil {
-			return err
+			return fmt.Errorf("SMB server %q: %w", s.Name, err)
 		}
 		n.setServer(t, s)
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("SMB server %q: %w", s.Name, n.Cause(err))
-	}
-	return nil
-}
-
-func cloneMap[V any](m map[string]V) map[string]V {
-	c := make(map[string]V, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
-	return c
 }
 
 // AddSMBServer adds an SMB server to the network.
 func (n *Network) AddSMBServer(c nodespec.SMBServer) error {
-	if err := n.Lock(); err != nil {
-		return err
-	}
-	defer n.Unlock()
-	if err := n.Transact(func(t *kernel.Tx) error { return n.addSMBServer(t, c) }); err != nil {
-		return n.Cause(err)
-	}
-	return nil
+	return n.Change(func(t *kernel.Tx) error { return n.addSMBServer(t, c) })
 }
 
 // AddSMBShare creates an empty share on a server.
@@ -219,22 +197,18 @@ func (n *Network) RemoveSMBAccount(server, user string) error {
 // RemoveSMBServer removes a server for good, with its shares. Mappings of them
 // stay, but are disconnected.
 func (n *Network) RemoveSMBServer(server string) error {
-	if err := n.Lock(); err != nil {
-		return err
-	}
-	defer n.Unlock()
-	key := foldSMB(server)
-	s, ok := n.smb.servers[key]
-	if !ok {
-		return fmt.Errorf("no SMB server %q", server)
-	}
-	return n.Cause(n.Transact(func(t *kernel.Tx) error {
+	return n.Change(func(t *kernel.Tx) error {
+		key := foldSMB(server)
+		s, ok := n.smb.servers[key]
+		if !ok {
+			return fmt.Errorf("no SMB server %q", server)
+		}
 		for _, sh := range s.Shares {
 			n.dropShare(t, s.Name, sh)
 		}
 		kernel.DeleteFrom(t, n.smb.servers, smbServerPrefix, key)
 		return nil
-	}))
+	})
 }
 
 // SetSMBPassword sets the password of an account of a server, and creates the
@@ -286,24 +260,20 @@ func (n *Network) ShowSMBMappingStatus(remote, status string, lists int) error {
 }
 
 func (n *Network) changeMapping(remote, status string, change func(m *smbMapping, number uint32)) error {
-	if err := n.Lock(); err != nil {
-		return err
-	}
-	defer n.Unlock()
-	share, err := winpath.ParseShare(remote)
-	m, ok := n.smb.mappings[share]
-	if err != nil || !ok {
-		return fmt.Errorf("no SMB mapping of %q", remote)
-	}
-	number := slices.Index(nodespec.SMBStatuses(), status)
-	if number < 0 {
-		return fmt.Errorf("status %q, want one of %q", status, nodespec.SMBStatuses())
-	}
-	return n.Cause(n.Transact(func(t *kernel.Tx) error {
+	return n.Change(func(t *kernel.Tx) error {
+		share, err := winpath.ParseShare(remote)
+		m, ok := n.smb.mappings[share]
+		if err != nil || !ok {
+			return fmt.Errorf("no SMB mapping of %q", remote)
+		}
+		number := slices.Index(nodespec.SMBStatuses(), status)
+		if number < 0 {
+			return fmt.Errorf("status %q, want one of %q", status, nodespec.SMBStatuses())
+		}
 		change(&m, uint32(number))
 		n.setMapping(t, m)
 		return nil
-	}))
+	})
 }
 
 // MakeShareDirectory creates a directory on a share, with its parents, as another
