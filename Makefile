@@ -100,7 +100,8 @@ lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine, and bin/c
 	cd lab && GOWORK=off CGO_ENABLED=0 GOOS=windows GOARCH=amd64 $(GO) build -trimpath -o ../bin/ ./relay/csi-proxy-relay
 
 .PHONY: cluster-command
-cluster-command: ## bin/csi-proxy-cluster, which runs such a cluster on this machine
+cluster-command: ## bin/csi-proxy-cluster, which runs such a cluster on this machine, and bin/csi-proxyctl
+	GOWORK= $(BUILD) -o bin/ ./cmd/csi-proxyctl
 	cd test/cluster && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -o ../../bin/ ./csi-proxy-cluster
 
 .PHONY: tidy

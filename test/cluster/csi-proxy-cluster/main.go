@@ -1,132 +1,106 @@
-// Command csi-proxy-cluster runs Kubernetes over simulated Windows nodes, on one Linux
-// machine, in the background:
+// Command csi-proxy-cluster starts Kubernetes over simulated Windows nodes, on one Linux machine,
+// and a shell in which kubectl and csi-proxyctl reach it. The cluster ends with the shell:
 //
-//	csi-proxy-cluster up --nodes 3
-//	csi-proxy-cluster kubectl apply -f pod.yaml
-//	csi-proxy-cluster status
-//	csi-proxy-cluster kill-kubelet node-1
-//	csi-proxy-cluster upgrade
-//	csi-proxy-cluster down
+//	csi-proxy-cluster --nodes 3
+//	csi-proxy-cluster ./my-driver --endpoint=ENDPOINT --nodeid=NODE
+//	csi-proxy-cluster < commands.sh
 //
 // The kubelets are the build for Linux. Package cluster says what that means.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
-	"text/tabwriter"
+	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/programs"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// command is a command of the program.
-type command struct {
-	name, args, does string
-	run              func(ctx context.Context, o *options) error
-}
-
-// options are what a command was called with.
-type options struct {
-	args           []string
-	stdout, stderr io.Writer
-
-	nodes  int
-	source string
-	proxy  string
-}
-
-// errUsage is the error for a wrong command line, after its text.
-var errUsage = errors.New("usage")
-
-func commands() []command {
-	return []command{
-		{"up", "[DRIVER [ARGUMENT...]]", "start a cluster, with a driver or the example driver on each node", up},
-		{"status", "", "print the nodes, their programs, and what volumes have on them", ask("status")},
-		{"kubectl", "ARGUMENT...", "run kubectl in the cluster", kubectl},
-		{"kill-kubelet", "NODE", "end a kubelet at once, and start it again", ask("kill-kubelet")},
-		{"reboot", "NODE", "restart a node with everything on it", ask("reboot")},
-		{"upgrade", "[BUILD]", "replace CSI Proxy on each node by the build new or old, one node after the other", ask("upgrade")},
-		{"down", "", "end the cluster, and remove its files", down},
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	f := flag.NewFlagSet("csi-proxy-cluster", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Usage = func() {
+		fmt.Fprint(stderr, "usage: csi-proxy-cluster [FLAG...] [DRIVER [ARGUMENT...]]\n\nStarts Kubernetes over simulated Windows nodes, with a driver or the example driver on each, and a\nshell. The cluster ends with the shell. The kubelets are the build for Linux.\n\n")
+		f.PrintDefaults()
 	}
-}
-
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := dispatch(ctx, args, stdout, stderr)
+	nodes := f.Int("nodes", 1, "`number` of nodes")
+	proxy := f.String("proxy", programs.New, "`build` of CSI Proxy: old does not serve disk/v1, new serves all")
+	source := f.String("source", ".", "`directory` in a checkout of CSI Proxy, from which the programs are built")
+	switch err := f.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case *nodes < 1 || !slices.Contains(programs.Builds(), *proxy):
+		fmt.Fprintf(stderr, "csi-proxy-cluster: --nodes=%d --proxy=%s: want at least one node, and the build %s\n", *nodes, *proxy, strings.Join(programs.Builds(), " or "))
+		return 2
+	}
+	err := start(ctx, *source, cluster.Config{Nodes: *nodes, Proxy: *proxy, Driver: f.Args()}, stdin, stdout, stderr)
+	var shell *exec.ExitError
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errUsage):
-		return 2
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "csi-proxy-cluster: interrupted")
+		return 1
+	case errors.As(err, &shell): // it has said why
+		return max(1, shell.ExitCode())
 	}
 	fmt.Fprintf(stderr, "csi-proxy-cluster: %v\n", err)
 	return 1
 }
 
-func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
-		usage(stderr)
-		return errUsage
+// start builds the programs, starts the cluster, and runs the shell in it.
+func start(ctx context.Context, source string, config cluster.Config, stdin io.Reader, stdout, stderr io.Writer) (err error) {
+	source, err = programs.Source(source)
+	if err != nil {
+		return err
 	}
-	if args[0] == "--help" || args[0] == "-h" || args[0] == "help" {
-		usage(stdout)
-		return nil
+	fmt.Fprintln(stdout, "Building what is not built yet; Kubernetes takes minutes, once.")
+	if config.Programs, err = programs.Build(ctx, source, stdout); err != nil {
+		return err
 	}
-	for _, c := range append(commands(), command{name: background, args: "[DRIVER [ARGUMENT...]]", run: serve}) {
-		if c.name != args[0] {
-			continue
-		}
-		o := &options{stdout: stdout, stderr: stderr, args: args[1:]}
-		if c.name == "kubectl" {
-			return c.run(ctx, o) // its flags are kubectl's
-		}
-		f := flag.NewFlagSet(c.name, flag.ContinueOnError)
-		f.SetOutput(stderr)
-		f.Usage = func() {
-			fmt.Fprintf(f.Output(), "usage: csi-proxy-cluster %s [FLAG...] %s\n\n%s.\n\n", c.name, c.args, c.does)
-			f.PrintDefaults()
-		}
-		if c.name == "up" || c.name == background {
-			f.IntVar(&o.nodes, "nodes", 1, "`number` of nodes")
-			f.StringVar(&o.proxy, "proxy", programs.New, "`build` of CSI Proxy, which upgrade replaces: old does not serve disk/v1, new serves all")
-			f.StringVar(&o.source, "source", ".", "`directory` in a checkout of CSI Proxy, from which the programs are built")
-		}
-		switch err := f.Parse(args[1:]); {
-		case errors.Is(err, flag.ErrHelp):
-			return nil
-		case err != nil:
-			return errUsage
-		}
-		o.args = f.Args()
-		if c.args == "" && len(o.args) > 0 || c.args == "NODE" && len(o.args) != 1 || c.args == "[BUILD]" && len(o.args) > 1 || o.proxy != "" && !slices.Contains(programs.Builds(), o.proxy) || o.nodes < 0 || (c.name == "up" && o.nodes == 0) {
-			f.Usage()
-			return errUsage
-		}
-		return c.run(ctx, o)
+	if config.Dir, err = os.MkdirTemp("", "csi-cluster"); err != nil {
+		return err
 	}
-	fmt.Fprintf(stderr, "csi-proxy-cluster: unknown command %q\n", args[0])
-	usage(stderr)
-	return errUsage
-}
+	began := time.Now()
+	c, err := cluster.Start(ctx, config)
+	if err != nil && ctx.Err() != nil {
+		return errors.Join(err, os.RemoveAll(config.Dir))
+	}
+	if err != nil {
+		return fmt.Errorf("%w\nthe output of the programs is in %s", err, config.Dir)
+	}
+	defer func() { err = errors.Join(err, c.Close(), os.RemoveAll(config.Dir)) }()
 
-func usage(w io.Writer) {
-	fmt.Fprint(w, "usage: csi-proxy-cluster COMMAND [FLAG...]\n\nRuns Kubernetes over simulated Windows nodes. The kubelets are the build for Linux.\n\n")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, c := range commands() {
-		fmt.Fprintf(t, "  %s %s\t%s\n", c.name, c.args, c.does)
+	bin := filepath.Join(config.Dir, "bin")
+	kubectl := fmt.Sprintf("#!/bin/sh\nexec '%s' kubectl \"$@\"\n", config.Programs.Kubernetes)
+	if err := errors.Join(os.Mkdir(bin, 0o700), os.WriteFile(filepath.Join(bin, "kubectl"), []byte(kubectl), 0o700)); err != nil {
+		return err
 	}
-	t.Flush()
-	fmt.Fprint(w, "\nThe cluster's files are in $CSI_PROXY_CLUSTER_DIR, a new directory whose path has at most\n40 characters, else in csi-proxy-cluster-<user ID> of the directory for temporary files.\n")
+	fmt.Fprintf(stdout, "%d nodes are ready, after %.1f s. kubectl and csi-proxyctl of this shell reach the cluster and node-1;\nthe output of each program is in %s.\n", config.Nodes, time.Since(began).Seconds(), config.Dir)
+	shell := exec.CommandContext(ctx, cmp.Or(os.Getenv("SHELL"), "/bin/sh"))
+	shell.Env = append(os.Environ(),
+		"KUBECONFIG="+c.Servers.Kubeconfig(), "CSI_PROXY_DIR="+c.Nodes[0].Pipes(),
+		"PATH="+strings.Join([]string{bin, filepath.Join(source, "bin"), os.Getenv("PATH")}, string(os.PathListSeparator)))
+	shell.Stdin, shell.Stdout, shell.Stderr = stdin, stdout, stderr
+	return shell.Run()
 }

@@ -69,9 +69,6 @@ func (p *Process) Ended() bool {
 // PID returns the ID of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Log returns the file with the output.
-func (p *Process) Log() string { return p.log }
-
 // Kill ends the process at once, and waits for its end.
 func (p *Process) Kill() {
 	p.Memory()
