@@ -83,6 +83,7 @@ type bundle struct {
 	metrics string
 	zip     *zip.Writer
 	entries []bundleEntry
+	err     error // of the first file that could not be written
 }
 
 // bundleEntry is a file of a bundle.
@@ -99,7 +100,8 @@ func (a *app) writeBundle(ctx context.Context, file string, b *bundle) error {
 		return &failure{err: err}
 	}
 	b.zip = zip.NewWriter(f)
-	err = cmp.Or(a.fillBundle(ctx, b), b.zip.Close(), f.Close())
+	a.fillBundle(ctx, b)
+	err = cmp.Or(ctx.Err(), b.err, b.zip.Close(), f.Close())
 	if err != nil {
 		f.Close()
 		return &failure{err: errors.Join(err, os.Remove(file))}
@@ -112,7 +114,7 @@ func (a *app) writeBundle(ctx context.Context, file string, b *bundle) error {
 	return a.print(b.entries, "FILE SIZE CONTENT", rows)
 }
 
-func (a *app) fillBundle(ctx context.Context, b *bundle) error {
+func (a *app) fillBundle(ctx context.Context, b *bundle) {
 	parts := []struct {
 		name, what, args string
 		out, notes       bytes.Buffer
@@ -141,88 +143,56 @@ func (a *app) fillBundle(ctx context.Context, b *bundle) error {
 	}
 	group.Go(func() { node, unknown = a.describe(ctx, &admin.DescribeRequest{Links: true, Sessions: true}) })
 	group.Wait()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	for i := range parts {
-		if err := b.add(parts[i].name, parts[i].what, parts[i].out.Bytes()); err != nil {
-			return err
-		}
+		b.add(parts[i].name, parts[i].what, parts[i].out.Bytes(), nil)
 		if parts[i].notes.Len() > 0 {
-			if err := b.add(strings.TrimSuffix(parts[i].name, ".json")+".stderr.txt", "what the command printed to standard error", parts[i].notes.Bytes()); err != nil {
-				return err
-			}
+			b.add(strings.TrimSuffix(parts[i].name, ".json")+".stderr.txt", "what the command printed to standard error", parts[i].notes.Bytes(), nil)
 		}
 	}
-	if err := b.addNode(node, unknown); err != nil {
-		return err
-	}
-	if err := b.addLogs(); err != nil {
-		return err
-	}
-	if err := b.addMetrics(ctx); err != nil {
-		return err
-	}
-	return b.addContents()
+	// Also how disks, volumes, links and iSCSI sessions belong together.
+	text, failed := protojson.MarshalOptions{Multiline: true, EmitDefaultValues: true}.Marshal(node)
+	b.add("node.json", "disks, partitions, volumes, links and iSCSI sessions", text, cmp.Or(unknown, failed))
+	b.addLogs()
+	b.addMetrics(ctx)
+	b.addContents()
 }
 
-// addNode adds what csi-proxy knows of the node: also how disks, volumes, links and iSCSI sessions
-// belong together.
-func (b *bundle) addNode(node *admin.DescribeResponse, unknown error) error {
-	const name, what = "node.json", "disks, partitions, volumes, links and iSCSI sessions"
+// add adds a file. Without content, or if that is unknown, it is reported as missing.
+func (b *bundle) add(name, what string, content []byte, unknown error) {
 	if unknown != nil {
-		return b.without(name, what+": "+brief(unknown))
+		b.without(name, what+": "+brief(unknown))
+		return
 	}
-	text, err := protojson.MarshalOptions{Multiline: true, EmitDefaultValues: true}.Marshal(node)
-	return cmp.Or(err, b.add(name, what, text))
-}
-
-// add adds a file. An empty one is left out, and reported as missing.
-func (b *bundle) add(name, what string, content []byte) error {
 	if len(content) == 0 {
-		return b.without(name, what+": nothing")
+		b.without(name, what+": nothing")
+		return
 	}
 	w, err := b.zip.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate, Modified: time.Now()})
-	if err != nil {
-		return err
+	if err == nil {
+		b.entries = append(b.entries, bundleEntry{name, len(content), what})
+		_, err = w.Write(content)
 	}
-	b.entries = append(b.entries, bundleEntry{name, len(content), what})
-	_, err = w.Write(content)
-	return err
+	b.err = cmp.Or(b.err, err)
 }
 
 // without notes that something is missing.
-func (b *bundle) without(name, why string) error {
-	b.entries = append(b.entries, bundleEntry{name, 0, why})
-	return nil
-}
+func (b *bundle) without(name, why string) { b.entries = append(b.entries, bundleEntry{name, 0, why}) }
 
 // addLogs adds the ends of the newest log files.
-func (b *bundle) addLogs() error {
+func (b *bundle) addLogs() {
 	if len(b.logs) == 0 {
-		return b.without("log", "no log file is known; --log names one")
+		b.without("log", "no log file is known; --log names one")
 	}
 	for i, path := range b.logs {
 		files, err := logsAt(path)
 		if err != nil {
-			if err := b.without("log", err.Error()); err != nil {
-				return err
-			}
+			b.without("log", err.Error())
 		}
 		for _, file := range files {
 			text, err := tail(file)
-			name := fmt.Sprintf("log/%d/%s", i+1, filepath.Base(file))
-			if err == nil {
-				err = b.add(name, "the end of "+file, text)
-			} else {
-				err = b.without(name, err.Error())
-			}
-			if err != nil {
-				return err
-			}
+			b.add(fmt.Sprintf("log/%d/%s", i+1, filepath.Base(file)), "the end of "+file, text, err)
 		}
 	}
-	return nil
 }
 
 // logsAt returns the newest log files of csi-proxy in a directory or, for a log file, the
@@ -291,16 +261,14 @@ func tail(path string) ([]byte, error) {
 	return text, err
 }
 
-func (b *bundle) addMetrics(ctx context.Context) error {
+func (b *bundle) addMetrics(ctx context.Context) {
 	const name = "metrics.txt"
 	if b.metrics == "" {
-		return b.without(name, "the address of the metrics is not known; --metrics names it")
+		b.without(name, "the address of the metrics is not known; --metrics names it")
+		return
 	}
 	text, err := scrape(ctx, b.metrics)
-	if err != nil {
-		return b.without(name, err.Error())
-	}
-	return b.add(name, "the metrics of "+b.metrics, text)
+	b.add(name, "the metrics of "+b.metrics, text, err)
 }
 
 func scrape(ctx context.Context, address string) ([]byte, error) {
@@ -322,11 +290,11 @@ func scrape(ctx context.Context, address string) ([]byte, error) {
 }
 
 // addContents adds the list of what is in the bundle.
-func (b *bundle) addContents() error {
+func (b *bundle) addContents() {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Written by csi-proxyctl %s on %s/%s at %s.\n\n", version, runtime.GOOS, runtime.GOARCH, time.Now().UTC().Format(time.RFC3339))
 	for _, e := range b.entries {
 		fmt.Fprintf(&text, "%-24s %9d bytes  %s\n", e.Name, e.SizeBytes, e.What)
 	}
-	return b.add("contents.txt", "this list", []byte(text.String()))
+	b.add("contents.txt", "this list", []byte(text.String()), nil)
 }

@@ -16,8 +16,35 @@ import (
 
 func (a *app) nodeCommand() *cobra.Command {
 	return group("node", "Control the simulated node of csi-proxy-sim",
-		a.nodeShowCommand(), a.nodeAttachCommand(), a.nodeDetachCommand(), a.nodeDiscardCommand(), a.nodeGrowCommand(),
-		a.nodeSMBCommand(), a.nodeServiceCommand(), a.nodeISCSICommand(), a.nodeFailCommand(), a.nodeClearCommand(), a.nodeRebootCommand())
+		a.nodeShowCommand(), a.nodeAttachCommand(), a.nodeSMBCommand(), a.nodeServiceCommand(), a.nodeISCSICommand(), a.nodeFailCommand(),
+		a.nodeChange("detach NUMBER", "detach", "Detach a disk, even if it is in use", onDiskNumber(func(ctx context.Context, n *simcontrol.Client, disk uint32, _ []string) error {
+			return n.DetachDisk(ctx, disk)
+		})),
+		a.nodeChange("discard ID", "discard", "Delete a detached disk with its content", func(ctx context.Context, n *simcontrol.Client, args []string) error {
+			return n.DiscardDisk(ctx, args[0])
+		}),
+		a.nodeChange("grow NUMBER SIZE", "grow", "Grow a disk; Windows detects the new size with the next rescan", onDiskNumber(func(ctx context.Context, n *simcontrol.Client, disk uint32, args []string) error {
+			size, err := nodespec.ParseSize(args[1])
+			if err != nil {
+				return err
+			}
+			return n.GrowDisk(ctx, disk, size)
+		})),
+		a.nodeChange("clear", "clear", "Remove all faults", func(ctx context.Context, n *simcontrol.Client, _ []string) error { return n.ClearFaults(ctx) }),
+		a.nodeChange("reboot", "reboot", "Reboot the node: close all handles, and restore the stored state of disks", func(ctx context.Context, n *simcontrol.Client, _ []string) error {
+			return n.Reboot(ctx)
+		}))
+}
+
+// onDiskNumber returns a change whose first argument is the number of a disk.
+func onDiskNumber(change func(context.Context, *simcontrol.Client, uint32, []string) error) func(context.Context, *simcontrol.Client, []string) error {
+	return func(ctx context.Context, n *simcontrol.Client, args []string) error {
+		disk, err := diskNumber(args[0])
+		if err != nil {
+			return err
+		}
+		return change(ctx, n, disk, args)
+	}
 }
 
 // onNode makes one call to the control service of the simulated node.
@@ -43,6 +70,26 @@ func (a *app) changeNode(c *cobra.Command, what string, call func(context.Contex
 	return a.printEmpty()
 }
 
+// nodeChange is a command without flags that changes the node. what names it in errors.
+func (a *app) nodeChange(use, what, short string, call func(ctx context.Context, n *simcontrol.Client, args []string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  exactly(len(strings.Fields(use)) - 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var wrong error // an argument, and so no answer of the node
+			err := a.changeNode(c, what, func(ctx context.Context, n *simcontrol.Client) error {
+				err := call(ctx, n, args)
+				if statusIn(err) == nil {
+					wrong = err
+				}
+				return err
+			})
+			return cmp.Or(wrong, err)
+		},
+	}
+}
+
 func (a *app) nodeShowCommand() *cobra.Command {
 	return a.watchable(&cobra.Command{
 		Use:   "show",
@@ -65,8 +112,20 @@ func (a *app) nodeShowCommand() *cobra.Command {
 	})
 }
 
+// printState prints a table for each kind of thing that the node has.
 func (a *app) printState(state nodespec.State) error {
-	var rows [][]string
+	printed := false
+	table := func(header string, rows [][]string) error {
+		if len(rows) == 0 {
+			return nil
+		}
+		if printed {
+			fmt.Fprintln(a.stdout)
+		}
+		printed = true
+		return a.print(nil, header, rows)
+	}
+	var disks, volumes, services, targets, servers, mappings, faults [][]string
 	for _, d := range state.Disks {
 		mode := "offline"
 		if d.Online {
@@ -84,56 +143,66 @@ func (a *app) printState(state nodespec.State) error {
 		if d.SeenSize != d.Size {
 			size += " (before rescan: " + a.size(uint64(d.SeenSize)) + ")"
 		}
-		rows = append(rows, []string{number(d.Number), size, number(d.SectorSize), d.Style, mode, d.ID, d.Serial, d.Page83, d.Image})
+		disks = append(disks, []string{number(d.Number), size, number(d.SectorSize), d.Style, mode, d.ID, d.Serial, d.Page83, d.Image})
 	}
-	if err := a.print(nil, "DISK SIZE SECTOR STYLE STATE ID SERIAL PAGE83 IMAGE", rows); err != nil {
-		return err
-	}
-	rows = nil
 	for _, v := range state.Volumes {
-		var disks []string
-		for _, d := range v.Disks {
-			disks = append(disks, number(d))
+		volumes = append(volumes, []string{v.ID, strings.Join(texts(v.Disks, number), "+"), a.size(uint64(v.Size)), v.FileSystem, yesNo(v.Arrived), strings.Join(v.MountedAt, " ")})
+	}
+	for _, s := range state.Services {
+		services = append(services, []string{s.Name, s.Status, s.StartType, strings.Join(s.DependsOn, " ")})
+	}
+	for _, t := range state.ISCSITargets {
+		targets = append(targets, []string{t.IQN, portalTexts(t.Portals), strconv.Itoa(t.LUNs), t.CHAP, t.Through, strings.Join(texts(t.Disks, number), " "), strings.Join(t.State, " ")})
+	}
+	for _, s := range state.SMBServers {
+		mode := "up"
+		if s.Down {
+			mode = "down"
 		}
-		rows = append(rows, []string{v.ID, strings.Join(disks, "+"), a.size(uint64(v.Size)), v.FileSystem, yesNo(v.Arrived), strings.Join(v.MountedAt, " ")})
+		servers = append(servers, []string{s.Name, mode, yesNo(s.Encryption), strings.Join(s.Shares, " "), strings.Join(s.Users, " ")})
 	}
-	fmt.Fprintln(a.stdout)
-	if err := a.print(nil, "VOLUME DISK SIZE FILESYSTEM ARRIVED MOUNTED", rows); err != nil {
-		return err
+	for _, m := range state.SMBMappings {
+		mappings = append(mappings, []string{m.Remote, m.User, m.Status, strings.Join(m.UsedBy, " ")})
 	}
-	if err := a.printServices(state); err != nil {
-		return err
+	for _, f := range state.Faults {
+		times := "always"
+		if f.Times != 0 {
+			times = number(f.Times)
+		}
+		faults = append(faults, []string{f.Call, cmp.Or(f.CodeName, "any"), f.Error, f.Delay.String(), times, number(f.Hits)})
 	}
-	if err := a.printSMB(state); err != nil {
-		return err
-	}
-	if len(state.Detached) > 0 {
-		fmt.Fprintln(a.stdout)
-		if err := a.line("detached: %s", strings.Join(state.Detached, " ")); err != nil {
-			return err
+	err := cmp.Or(
+		table("DISK SIZE SECTOR STYLE STATE ID SERIAL PAGE83 IMAGE", disks),
+		table("VOLUME DISK SIZE FILESYSTEM ARRIVED MOUNTED", volumes),
+		table("SERVICE STATE START DEPENDS-ON", services),
+		table("ISCSI-TARGET PORTALS LUNS CHAP SESSION-THROUGH DISKS STATE", targets),
+		table("SMB-SERVER STATE ENCRYPTION SHARES USERS", servers),
+		table("SHARE USER STATUS USED-BY", mappings),
+		table("FAULT CODE ERROR DELAY TIMES HITS", faults))
+	for _, l := range []struct{ name, text string }{
+		{"registered iSCSI portals", portalTexts(state.ISCSIPortals)},
+		{"detached", strings.Join(state.Detached, " ")},
+		{"open handles", strings.Join(state.OpenHandles, " ")},
+	} {
+		if l.text != "" && err == nil {
+			fmt.Fprintln(a.stdout)
+			err = a.line("%s: %s", l.name, l.text)
 		}
 	}
-	if len(state.Faults) > 0 {
-		rows = nil
-		for _, f := range state.Faults {
-			times := "always"
-			if f.Times != 0 {
-				times = number(f.Times)
-			}
-			rows = append(rows, []string{f.Call, cmp.Or(f.CodeName, "any"), f.Error, f.Delay.String(), times, number(f.Hits)})
-		}
-		fmt.Fprintln(a.stdout)
-		if err := a.print(nil, "FAULT CODE ERROR DELAY TIMES HITS", rows); err != nil {
-			return err
-		}
+	return err
+}
+
+// texts returns the texts of the elements of a list.
+func texts[T any](list []T, text func(T) string) (all []string) {
+	for _, v := range list {
+		all = append(all, text(v))
 	}
-	if len(state.OpenHandles) > 0 {
-		fmt.Fprintln(a.stdout)
-		if err := a.line("open handles: %s", strings.Join(state.OpenHandles, " ")); err != nil {
-			return err
-		}
-	}
-	return nil
+	return all
+}
+
+// portalTexts formats portals with their ports.
+func portalTexts(portals []nodespec.ISCSIPortal) string {
+	return strings.Join(texts(portals, nodespec.ISCSIPortal.String), " ")
 }
 
 func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
@@ -173,52 +242,6 @@ func (a *app) nodeAttachCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) nodeDetachCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "detach NUMBER",
-		Short: "Detach a disk, even if it is in use",
-		Args:  exactly(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			number, err := diskNumber(args[0])
-			if err != nil {
-				return err
-			}
-			return a.changeNode(c, "detach", func(ctx context.Context, n *simcontrol.Client) error { return n.DetachDisk(ctx, number) })
-		},
-	}
-}
-
-func (a *app) nodeDiscardCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "discard ID",
-		Short: "Delete a detached disk with its content",
-		Args:  exactly(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.changeNode(c, "discard", func(ctx context.Context, n *simcontrol.Client) error { return n.DiscardDisk(ctx, args[0]) })
-		},
-	}
-}
-
-func (a *app) nodeGrowCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "grow NUMBER SIZE",
-		Short:   "Grow a disk; Windows detects the new size with the next rescan",
-		Example: "  csi-proxyctl node grow 1 2GiB",
-		Args:    exactly(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			number, err := diskNumber(args[0])
-			if err != nil {
-				return err
-			}
-			size, err := nodespec.ParseSize(args[1])
-			if err != nil {
-				return err
-			}
-			return a.changeNode(c, "grow", func(ctx context.Context, n *simcontrol.Client) error { return n.GrowDisk(ctx, number, size) })
-		},
-	}
-}
-
 func (a *app) nodeFailCommand() *cobra.Command {
 	var f nodespec.Fault
 	c := &cobra.Command{
@@ -234,26 +257,4 @@ func (a *app) nodeFailCommand() *cobra.Command {
 	}
 	faultFlags(c.Flags(), &f)
 	return c
-}
-
-func (a *app) nodeClearCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "clear",
-		Short: "Remove all faults",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.changeNode(c, "clear", func(ctx context.Context, n *simcontrol.Client) error { return n.ClearFaults(ctx) })
-		},
-	}
-}
-
-func (a *app) nodeRebootCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "reboot",
-		Short: "Reboot the node: close all handles, and restore the stored state of disks",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.changeNode(c, "reboot", func(ctx context.Context, n *simcontrol.Client) error { return n.Reboot(ctx) })
-		},
-	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +29,10 @@ func (a *app) nodeServiceCommand() *cobra.Command {
 }
 
 func (a *app) nodeISCSICommand() *cobra.Command {
-	return group("iscsi", "Control the iSCSI targets that the node can reach", a.nodeISCSISetCommand(), a.nodeISCSIRemoveCommand())
+	return group("iscsi", "Control the iSCSI targets that the node can reach", a.nodeISCSISetCommand(),
+		a.nodeChange("remove IQN", "iscsi remove", "Remove a target with its sessions and disks", func(ctx context.Context, n *simcontrol.Client, args []string) error {
+			return n.RemoveISCSITarget(ctx, args[0])
+		}))
 }
 
 func (a *app) nodeISCSISetCommand() *cobra.Command {
@@ -60,59 +61,4 @@ With --chap-user the secrets are read from the environment variables
 	targetFlags(c.Flags(), &t)
 	c.Flags().StringVar(&user, "chap-user", "", "CHAP user `name` for logins")
 	return c
-}
-
-func (a *app) nodeISCSIRemoveCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "remove IQN",
-		Short: "Remove a target with its sessions and disks",
-		Args:  exactly(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.changeNode(c, "iscsi remove", func(ctx context.Context, n *simcontrol.Client) error { return n.RemoveISCSITarget(ctx, args[0]) })
-		},
-	}
-}
-
-// printServices prints the services and iSCSI targets of node show.
-func (a *app) printServices(state nodespec.State) error {
-	var rows [][]string
-	for _, s := range state.Services {
-		rows = append(rows, []string{s.Name, s.Status, s.StartType, strings.Join(s.DependsOn, " ")})
-	}
-	if len(rows) > 0 {
-		fmt.Fprintln(a.stdout)
-		if err := a.print(nil, "SERVICE STATE START DEPENDS-ON", rows); err != nil {
-			return err
-		}
-	}
-	rows = nil
-	for _, t := range state.ISCSITargets {
-		var disks []string
-		for _, d := range t.Disks {
-			disks = append(disks, number(d))
-		}
-		rows = append(rows, []string{t.IQN, portalTexts(t.Portals), strconv.Itoa(t.LUNs), t.CHAP, t.Through, strings.Join(disks, " "), strings.Join(t.State, " ")})
-	}
-	if len(rows) > 0 {
-		fmt.Fprintln(a.stdout)
-		if err := a.print(nil, "ISCSI-TARGET PORTALS LUNS CHAP SESSION-THROUGH DISKS STATE", rows); err != nil {
-			return err
-		}
-	}
-	if len(state.ISCSIPortals) > 0 {
-		fmt.Fprintln(a.stdout)
-		if err := a.line("registered iSCSI portals: %s", portalTexts(state.ISCSIPortals)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// portalTexts formats portals with their ports.
-func portalTexts(portals []nodespec.ISCSIPortal) string {
-	var texts []string
-	for _, p := range portals {
-		texts = append(texts, p.String())
-	}
-	return strings.Join(texts, " ")
 }
