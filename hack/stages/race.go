@@ -130,7 +130,7 @@ func raceTests(ctx context.Context, r *report) error {
 	// csi-proxy-verify are processes that do one thing after another. The race detector
 	// takes memory and time for each of thousands of connections. In the fleet, the calls of an hour
 	// come one after another; once the race detector itself crashed in it.
-	skip := strings.Join([]string{"^Test(MemoryOfConnections|HostileClientsHarmOnlyThemselves|ManyProcessesHarmNobody|Fleet)$", "^TestInProcess$", rehearsals, "^TestScripts$/" + oneAfterAnother}, "|")
+	skip := strings.Join([]string{"^Test(MemoryOfConnections|HostileClientsHarmOnlyThemselves|ManyProcessesHarmNobody|Fleet)$", "^TestInProcess$", rehearsals, "^TestScriptsInBubble$", "^TestScripts$/" + oneAfterAnother}, "|")
 	env := []string{"CGO_ENABLED=1"}
 	return errors.Join(
 		r.goTest(ctx, ".", env, append(busy("-race", vettedBefore, quick, "-skip", skip), found.packages...)...),
@@ -141,7 +141,6 @@ func raceTests(ctx context.Context, r *report) error {
 const rehearsals = "^Test(Rehearsal|QuestionsFindTheWorld|FirstContact)$"
 
 // oneAfterAnother matches the scripts of csi-proxyctl that make hundreds of calls, nearly all of
-// them one after another, each by a process of its own. The race detector has little to look at
-// there, and its processes take long to start. Of those that wait for devices that hang, the tests
-// of internal/admin/server have what runs at the same time. A new script runs with it.
-const oneAfterAnother = "^(allclear|bounds|bundle|call|clear|completion|configured|doctor|hang.*|incidents|iscsi|lists|node|smb|system|usage|why|why_.*)$"
+// them one after another, as those in the bubble do, each by a process of its own. The race detector has little to look at
+// there, and its processes take long to start. A new script runs with it.
+const oneAfterAnother = "^(bounds|bundle|call|clear|completion|configured|doctor|hang|incidents|iscsi|smb|system|usage)$"

@@ -343,16 +343,13 @@ func unitTests(ctx context.Context, r *report) error {
 	return r.goTest(ctx, ".", builtPrograms(), append(busy(vetted, "-skip", ownStages), allOf(modules[:])...)...)
 }
 
-// hanging matches scripts of csi-proxyctl that wait for limits of five seconds, for a minute each.
-const hanging = "^TestScripts$/^hang"
-
 // quickTests runs the tests of every module except slow ones. First those whose results may
 // be cached.
 func quickTests(ctx context.Context, r *report) error {
 	others := slices.DeleteFunc(slices.Clone(modules[:]), func(m string) bool { return slices.Contains(ownFiles, m) })
 	return errors.Join(
 		r.goTest(ctx, ".", roomy, append(busy(quick, vetted), allOf(ownFiles)...)...),
-		r.goTest(ctx, ".", roomy, append(busy(quick, vetted, "-skip", hanging), allOf(others)...)...))
+		r.goTest(ctx, ".", roomy, append(busy(quick, vetted), allOf(others)...)...))
 }
 
 // moduleAlone vets and tests packages of a module outside of the workspace. args are flags of go test,
