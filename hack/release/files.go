@@ -12,35 +12,49 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-
-	"helm.sh/helm/v4/pkg/chart/v2/loader"
-	"helm.sh/helm/v4/pkg/chart/v2/util"
 )
 
-// chart packages deploy/chart with the version of the release.
+// chart packages deploy/chart as Helm does, with the version of the release.
 func (r *release) chart() error {
-	c, err := loader.Load(filepath.Join(r.source, "deploy", "chart"))
+	dir := filepath.Join(r.source, "deploy", "chart")
+	var entries []entry
+	name := ""
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".") {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if rel == "Chart.yaml" {
+			content = appVersion.ReplaceAll(content, fmt.Appendf(nil, "appVersion: %q", r.number()))
+			if semver.MatchString(r.number()) {
+				content = version.ReplaceAll(content, []byte("version: "+r.number()))
+			}
+			name = "csi-proxy-" + string(version.FindSubmatch(content)[1]) + ".tgz"
+		}
+		entries = append(entries, entry{"csi-proxy/" + filepath.ToSlash(rel), content})
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	c.Metadata.AppVersion = r.number()
-	if semver.MatchString(r.number()) {
-		c.Metadata.Version = r.number()
-	}
-	// Helm writes the times of the files, which are those of the checkout.
-	c.ModTime, c.SchemaModTime = r.time, r.time
-	for _, f := range slices.Concat(c.Raw, c.Templates, c.Files) {
-		f.ModTime = r.time
-	}
-	path, err := util.Save(c, r.out)
+	packed, err := r.tarball(entries)
 	if err != nil {
 		return err
 	}
-	r.say("chart: %s", filepath.Base(path))
-	return nil
+	r.say("chart: %s", name)
+	return os.WriteFile(filepath.Join(r.out, name), packed, 0o644)
 }
+
+// version and appVersion match the lines of Chart.yaml.
+var (
+	version    = regexp.MustCompile(`(?m)^version: (\S+)$`)
+	appVersion = regexp.MustCompile(`(?m)^appVersion: \S+$`)
+)
 
 var semver = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 

@@ -13,8 +13,7 @@
 // The same programs, version and time give the same bytes, except the signature. The time is
 // that of the commit.
 //
-// The command is a module of its own: its libraries (of container registries, of Helm, of
-// CycloneDX) are not for those who build or test the programs.
+// The command is a module of its own: its libraries (of container registries, of CycloneDX) are not for those who build or test the programs.
 package main
 
 import (

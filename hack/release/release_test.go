@@ -163,7 +163,52 @@ func TestZip(t *testing.T) {
 func TestTarball(t *testing.T) {
 	bin, out := built(t), t.TempDir()
 	made(t, bin, out)
-	f, err := os.Open(filepath.Join(out, "csi-proxy-v2.3.4.tar.gz"))
+	want, err := os.ReadFile(filepath.Join(bin, "windows-amd64", "csi-proxy.exe"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for name, have := range unpacked(t, filepath.Join(out, "csi-proxy-v2.3.4.tar.gz")) {
+		if !strings.Contains(name, "csi-proxy.exe") {
+			continue
+		}
+		found++
+		if name != "bin/csi-proxy.exe" || have != string(want) {
+			t.Errorf("%s has %d bytes, want bin/csi-proxy.exe with the %d of the program", name, len(have), len(want))
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d entries have the program's name, want 1", found)
+	}
+}
+
+// The chart has the files of deploy/chart, and the version of the release. That Helm accepts them is
+// a test of deploy/.
+func TestChart(t *testing.T) {
+	out := t.TempDir()
+	made(t, built(t), out)
+	got := unpacked(t, filepath.Join(out, "csi-proxy-2.3.4.tgz"))
+	if c := got["csi-proxy/Chart.yaml"]; !strings.Contains(c, "\nversion: 2.3.4\n") || !strings.Contains(c, "\nappVersion: \"2.3.4\"\n") {
+		t.Errorf("Chart.yaml: %s, want version 2.3.4", c)
+	}
+	files := sums(t, filepath.Join(source, "deploy", "chart"))
+	delete(files, ".helmignore")
+	for name, content := range got {
+		rel := strings.TrimPrefix(name, "csi-proxy/")
+		if sum := sha256.Sum256([]byte(content)); rel != "Chart.yaml" && files[rel] != hex.EncodeToString(sum[:]) {
+			t.Errorf("%s is not that of deploy/chart", name)
+		}
+		delete(files, rel)
+	}
+	if len(files) > 0 {
+		t.Errorf("missing in the chart: %v", files)
+	}
+}
+
+// unpacked returns the files of a tar.gz.
+func unpacked(t *testing.T, path string) map[string]string {
+	t.Helper()
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,30 +217,20 @@ func TestTarball(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile(filepath.Join(bin, "windows-amd64", "csi-proxy.exe"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := 0
+	files := map[string]string{}
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			break
+			return files
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(h.Name, "csi-proxy.exe") {
-			continue
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
 		}
-		found++
-		have, err := io.ReadAll(r)
-		if err != nil || h.Name != "bin/csi-proxy.exe" || !bytes.Equal(have, want) {
-			t.Errorf("%s has %d bytes, %v; want bin/csi-proxy.exe with the %d of the program", h.Name, len(have), err, len(want))
-		}
-	}
-	if found != 1 {
-		t.Errorf("%d entries have the program's name, want 1", found)
+		files[h.Name] = string(content)
 	}
 }
 
