@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"maps"
 	"os"
@@ -140,7 +141,17 @@ func inMemory() string {
 	if _, scan := fmt.Sscan(string(out), &free, &options); err != nil || scan != nil || free < room || strings.Contains(options, "noexec") {
 		return ""
 	}
-	dir, err := os.MkdirTemp(shm, "") // short, because of sockets
+	tree, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	// Short, because of sockets. The same in each run of a tree: go test has cached results only for
+	// the same TMPDIR.
+	dir := path.Join(shm, fmt.Sprintf("csi%x", crc32.ChecksumIEEE([]byte(tree))))
+	if os.Mkdir(dir, 0o700) == nil {
+		return dir
+	}
+	dir, err = os.MkdirTemp(shm, "") // another run is using the first, or was killed
 	if err != nil {
 		return ""
 	}

@@ -170,3 +170,25 @@ func TestModulesAreThoseOfTheWorkspace(t *testing.T) {
 		t.Errorf("stages tests the modules %q, go.work uses %q", modules, used)
 	}
 }
+
+// go test finds cached results only if TMPDIR is the same.
+func TestRunsOfATreeHaveTheSameTemporaryDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	first := inMemory()
+	if first == "" {
+		t.Skip("/dev/shm has no 4 GiB: run it on a machine with more memory")
+	}
+	beside := inMemory()
+	for _, dir := range []string{first, beside} {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	}
+	again := inMemory()
+	if err := os.RemoveAll(again); err != nil {
+		t.Error(err)
+	}
+	if again != first || beside == first {
+		t.Errorf("directories of three runs, the second beside the first: %s, %s, %s, want the third to be the first", first, beside, again)
+	}
+}
