@@ -128,9 +128,8 @@ func raceTests(ctx context.Context, r *report) error {
 	}
 	// The contract runs through pipes only, which is the same code and more. The rehearsals of
 	// csi-proxy-verify are processes that do one thing after another. The race detector
-	// takes memory and time for each of thousands of connections. In the fleet, the calls of an hour
-	// come one after another; once the race detector itself crashed in it.
-	skip := strings.Join([]string{"^Test(MemoryOfConnections|HostileClientsHarmOnlyThemselves|ManyProcessesHarmNobody|Fleet)$", "^TestInProcess$", rehearsals, "^TestScriptsInBubble$", "^TestScripts$/" + oneAfterAnother}, "|")
+	// takes memory and time for each of thousands of connections.
+	skip := strings.Join([]string{"^Test(MemoryOfConnections|HostileClientsHarmOnlyThemselves|ManyProcessesHarmNobody)$", "^TestInProcess$", rehearsals, "^TestScriptsInBubble$", "^TestScripts$/" + oneAfterAnother}, "|")
 	env := []string{"CGO_ENABLED=1"}
 	return errors.Join(
 		r.goTest(ctx, ".", env, append(busy("-race", vettedBefore, quick, "-skip", skip), found.packages...)...),
