@@ -32,6 +32,7 @@ cache=${CSI_PROXY_WINE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/csi-proxy/wine10}
 root=$cache/root
 recipe=1 # change the number to make the cache again
 wine=/usr/lib/wine/wine64
+unset TMPDIR # it does not exist below the root directories used here, and Wine 10 aborts where it is set
 
 cannot() {
 	echo "wine: $*"
@@ -131,8 +132,7 @@ inside() {
 	exe=/prog/$(basename "$prog")
 	cp "$prog" "$new$exe"
 	cd /
-	# Wine 10 aborts where TMPDIR is set, and complains without XDG_RUNTIME_DIR.
-	exec chroot "$new" env -u TMPDIR HOME=/root XDG_RUNTIME_DIR=/tmp WINEPREFIX=/root/.wine WINEDEBUG="${WINEDEBUG:--all}" \
+	exec chroot "$new" env HOME=/root XDG_RUNTIME_DIR=/tmp WINEPREFIX=/root/.wine WINEDEBUG="${WINEDEBUG:--all}" \
 		sh -c 'cd "$1" && shift && "$@" </dev/null; exit $?' sh "$dir" "$wine" "$exe" "$@"
 }
 
