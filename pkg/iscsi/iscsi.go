@@ -54,7 +54,7 @@ func atPortal[T any](ctx context.Context, i *ISCSI, op string, in *TargetPortal,
 		return none, hosterr.Wrap(op, "", err)
 	}
 	v, err := service.Get(ctx, i.base, exclusive(&i.base.Node.Locks.Portals, p.String()), func(host iscsiapi.HostAPI) (T, error) { return work(host, p) })
-	return v, service.Wrap(op, p.String(), err)
+	return v, hosterr.Wrap(op, p.String(), err)
 }
 
 // atTarget runs an operation on a target under the target's lock, and further locks.
@@ -69,7 +69,7 @@ func atTarget[T any](ctx context.Context, i *ISCSI, op string, in *TargetPortal,
 	}
 	locks := append(exclusive(&i.base.Node.Locks.Targets, iqn), further...)
 	v, err := service.Get(ctx, i.base, locks, func(host iscsiapi.HostAPI) (T, error) { return work(host, p) })
-	return v, service.Wrap(op, fmt.Sprintf("%s through %s", hosterr.Quote(iqn), p), err)
+	return v, hosterr.Wrap(op, fmt.Sprintf("%s through %s", hosterr.Quote(iqn), p), err)
 }
 
 // busyLimit is how long DisconnectTarget waits for calls that use the disks of the target. One
@@ -148,7 +148,7 @@ func (i *ISCSI) ListTargetPortals(ctx context.Context, in *ListTargetPortalsRequ
 	}
 	list, err := service.Get(ctx, i.base, nil, iscsiapi.HostAPI.ListTargetPortals)
 	if err != nil {
-		return nil, service.Wrap("list target portals", "", err)
+		return nil, hosterr.Wrap("list target portals", "", err)
 	}
 	out := &ListTargetPortalsResponse{}
 	for _, p := range list {
@@ -173,18 +173,12 @@ func (i *ISCSI) ConnectTarget(ctx context.Context, in *ConnectTargetRequest) (*C
 	if in == nil {
 		return nil, service.NoRequest("ConnectTarget")
 	}
-	const op = "connect target"
 	authType, err := AuthTypeToString(in.AuthType)
 	if err != nil {
 		return nil, hosterr.Text(hosterr.ErrInvalid, "%w", err) // published without a prefix
 	}
 	user, secret := in.ChapUsername, in.ChapSecret
-	if in.AuthType == NONE {
-		user, secret = "", ""
-	} else if err := iscsiapi.CheckSecret("CHAP secret", secret); err != nil {
-		return nil, hosterr.Wrap(op, "", err)
-	}
-	_, err = atTarget(ctx, i, op, in.TargetPortal, in.IQN, func(host iscsiapi.HostAPI, p *iscsiapi.TargetPortal) (nothing, error) {
+	_, err = atTarget(ctx, i, "connect target", in.TargetPortal, in.IQN, func(host iscsiapi.HostAPI, p *iscsiapi.TargetPortal) (nothing, error) {
 		return nothing{}, host.ConnectTarget(p, in.IQN, authType, user, secret)
 	})
 	return service.Response(&ConnectTargetResponse{}, err)
@@ -218,11 +212,7 @@ func (i *ISCSI) SetMutualChapSecret(ctx context.Context, in *SetMutualChapSecret
 	if in == nil {
 		return nil, service.NoRequest("SetMutualChapSecret")
 	}
-	const op = "set mutual CHAP secret"
-	if err := iscsiapi.CheckSecret("mutual CHAP secret", in.MutualChapSecret); err != nil {
-		return nil, hosterr.Wrap(op, "", err)
-	}
 	secret := in.MutualChapSecret
 	err := service.Do(ctx, i.base, nil, func(host iscsiapi.HostAPI) error { return host.SetMutualChapSecret(secret) })
-	return service.Response(&SetMutualChapSecretResponse{}, service.Wrap(op, "", err))
+	return service.Response(&SetMutualChapSecretResponse{}, hosterr.Wrap("set mutual CHAP secret", "", err))
 }

@@ -28,37 +28,6 @@ const (
 	arrivalLimit = 10 * time.Second
 )
 
-// hinted is an error with a hint. named adds the operation to it.
-type hinted struct {
-	error
-	hint string
-}
-
-func (h *hinted) Unwrap() error { return h.error }
-
-// named wraps err with the operation and its target.
-func named(op, target string, err error) error {
-	var h *hinted
-	if errors.As(err, &h) {
-		return hosterr.WithHint(op, target, err, h.hint)
-	}
-	return hosterr.Wrap(op, target, err)
-}
-
-func through(iqn string, p *TargetPortal) string {
-	if p == nil {
-		return hosterr.Quote(shortened(iqn))
-	}
-	return hosterr.Quote(shortened(iqn)) + " through " + shortened(p.String())
-}
-
-func portalText(p *TargetPortal) string {
-	if p == nil {
-		return ""
-	}
-	return shortened(p.String())
-}
-
 // initiatorError adds the kind to an error of the initiator.
 func initiatorError(err error) error {
 	var s win32.ISCSIStatus
@@ -84,10 +53,8 @@ func initiatorError(err error) error {
 }
 
 func serviceDown(err error) error {
-	return &hinted{
-		hosterr.Text(hosterr.ErrFailedPrecondition, "the service MSiSCSI does not respond: %w", err),
-		"start it with csi-proxyctl system start MSiSCSI, or with StartService of the system API",
-	}
+	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "start it with csi-proxyctl system start MSiSCSI, or with StartService of the system API",
+		"the service MSiSCSI does not respond: %w", err)
 }
 
 // busy reports whether err says that a session or device is temporarily busy.
@@ -121,17 +88,13 @@ func (i ISCSIAPI) registered(p TargetPortal) ([]win32.ISCSISendTargetPortal, err
 func (i ISCSIAPI) mustBeRegistered(p TargetPortal) ([]win32.ISCSISendTargetPortal, error) {
 	found, err := i.registered(p)
 	if err == nil && len(found) == 0 {
-		err = &hinted{fmt.Errorf("target portal %s is not registered: %w", p, hosterr.ErrNotFound), "register it with AddTargetPortal"}
+		err = hosterr.TextWithHint(hosterr.ErrNotFound, "register it with AddTargetPortal", "target portal %s is not registered: %w", p, hosterr.ErrNotFound)
 	}
 	return found, err
 }
 
 // AddTargetPortal implements [HostAPI].
 func (i ISCSIAPI) AddTargetPortal(portal *TargetPortal) error {
-	return named("add target portal", portalText(portal), i.addTargetPortal(portal))
-}
-
-func (i ISCSIAPI) addTargetPortal(portal *TargetPortal) error {
 	p, err := portal.Check()
 	if err != nil {
 		return err
@@ -158,11 +121,6 @@ func (i ISCSIAPI) inPart(err error) error {
 
 // ListTargetPortals implements [HostAPI].
 func (i ISCSIAPI) ListTargetPortals() ([]TargetPortal, error) {
-	list, err := i.listTargetPortals()
-	return list, named("list target portals", "", err)
-}
-
-func (i ISCSIAPI) listTargetPortals() ([]TargetPortal, error) {
 	if err := i.host.Ready(); err != nil {
 		return nil, err
 	}
@@ -181,10 +139,6 @@ func (i ISCSIAPI) listTargetPortals() ([]TargetPortal, error) {
 
 // RemoveTargetPortal implements [HostAPI]. Sessions through the portal stay.
 func (i ISCSIAPI) RemoveTargetPortal(portal *TargetPortal) error {
-	return named("remove target portal", portalText(portal), i.removeTargetPortal(portal))
-}
-
-func (i ISCSIAPI) removeTargetPortal(portal *TargetPortal) error {
 	p, err := portal.Check()
 	if err != nil {
 		return err
@@ -203,11 +157,6 @@ func (i ISCSIAPI) removeTargetPortal(portal *TargetPortal) error {
 
 // DiscoverTargetPortal implements [HostAPI]. It queries the portal, so it finds new targets.
 func (i ISCSIAPI) DiscoverTargetPortal(portal *TargetPortal) ([]string, error) {
-	iqns, err := i.discoverTargetPortal(portal)
-	return iqns, named("discover target portal", portalText(portal), err)
-}
-
-func (i ISCSIAPI) discoverTargetPortal(portal *TargetPortal) ([]string, error) {
 	p, err := portal.Check()
 	if err != nil {
 		return nil, err
@@ -313,7 +262,8 @@ func (i ISCSIAPI) known(p TargetPortal, iqn string) error {
 			return err
 		}
 	}
-	return &hinted{fmt.Errorf("this target was not discovered at target portal %s: %w", p, hosterr.ErrNotFound), "check the IQN, and query the portal again with DiscoverTargetPortal"}
+	return hosterr.TextWithHint(hosterr.ErrNotFound, "check the IQN, and query the portal again with DiscoverTargetPortal",
+		"this target was not discovered at target portal %s: %w", p, hosterr.ErrNotFound)
 }
 
 // Sessions returns all sessions of the initiator.
@@ -327,7 +277,7 @@ func (i ISCSIAPI) Sessions() ([]Session, error) {
 		}
 		list = append(list, session)
 	}
-	return list, named("list iSCSI sessions", "", err)
+	return list, hosterr.Wrap("list iSCSI sessions", "", err)
 }
 
 // DisksOf returns the numbers of the disks of a session that Sessions returned. A disk that has
@@ -340,7 +290,7 @@ func (i ISCSIAPI) DisksOf(s Session) ([]uint32, error) {
 	if ended(err) {
 		err = hosterr.Text(hosterr.ErrNotFound, "%w", err)
 	}
-	return disks, named("list disks of iSCSI session", s.ID, err)
+	return disks, hosterr.Wrap("list disks of iSCSI session", s.ID, err)
 }
 
 func (i ISCSIAPI) allSessions() ([]win32.ISCSISession, error) {
@@ -373,10 +323,6 @@ func throughPortal(p TargetPortal, sessions []win32.ISCSISession) (found *win32.
 // ConnectTarget implements [HostAPI]. It succeeds if there is a session through the portal,
 // with any credentials, and fails if there are only sessions through other portals.
 func (i ISCSIAPI) ConnectTarget(portal *TargetPortal, iqn, authType, chapUser, chapSecret string) error {
-	return named("connect target", through(iqn, portal), i.connectTarget(portal, iqn, authType, chapUser, chapSecret))
-}
-
-func (i ISCSIAPI) connectTarget(portal *TargetPortal, iqn, authType, chapUser, chapSecret string) error {
 	p, err := portal.Check()
 	if err != nil {
 		return err
@@ -432,7 +378,7 @@ func (i ISCSIAPI) login(p TargetPortal, iqn string, login win32.ISCSILogin) erro
 		} else if login.AuthType == win32.ISCSI_MUTUAL_CHAP_AUTH_TYPE {
 			hint += ", and the secret of SetMutualChapSecret, which is the same for all targets of a node"
 		}
-		return &hinted{initiatorError(err), hint}
+		return hosterr.TextWithHint(hosterr.ErrPermissionDenied, hint, "%w", err)
 	case err != nil:
 		return initiatorError(err)
 	}
@@ -445,10 +391,8 @@ func reconnecting(sessions []win32.ISCSISession) error {
 	if len(sessions) == 0 || slices.ContainsFunc(sessions, func(s win32.ISCSISession) bool { return len(s.Connections) > 0 }) {
 		return nil
 	}
-	return &hinted{
-		hosterr.Text(hosterr.ErrUnavailable, "the session with the target has no connection, and Windows is reconnecting it"),
-		"check that the node reaches the target's portal; nothing else is needed",
-	}
+	return hosterr.TextWithHint(hosterr.ErrUnavailable, "check that the node reaches the target's portal; nothing else is needed",
+		"the session with the target has no connection, and Windows is reconnecting it")
 }
 
 // loggedInAlready handles Windows' error that the target is logged in: another program has
@@ -473,10 +417,8 @@ func (i ISCSIAPI) loggedInAlready(p TargetPortal, iqn string) error {
 		// Assume that the existing session goes through this portal.
 		return i.awaitDisks(sessions[0].ID)
 	}
-	return &hinted{
-		hosterr.Text(hosterr.ErrFailedPrecondition, "the target is connected through another portal: %s: %w", strings.Join(others, ", "), win32.ISDSC_TARGET_ALREADY_LOGGED_IN),
-		"use that portal, or call DisconnectTarget first",
-	}
+	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "use that portal, or call DisconnectTarget first",
+		"the target is connected through another portal: %s: %w", strings.Join(others, ", "), win32.ISDSC_TARGET_ALREADY_LOGGED_IN)
 }
 
 // loginOf returns the parameters of a login. Without authentication it ignores the user name
@@ -493,7 +435,7 @@ func loginOf(authType, user, secret string) (win32.ISCSILogin, error) {
 	default:
 		return login, hosterr.Text(hosterr.ErrInvalid, "authentication type %s: want NONE, ONEWAYCHAP or MUTUALCHAP", hosterr.Quote(shortened(authType)))
 	}
-	if err := CheckSecret("CHAP secret", secret); err != nil {
+	if err := checkSecret("CHAP secret", secret); err != nil {
 		return login, err
 	}
 	if err := checkUser(user); err != nil {
@@ -549,10 +491,6 @@ func (i ISCSIAPI) disksOf(session win32.ISCSISessionID) ([]uint32, error) {
 // DisconnectTarget implements [HostAPI]. It disconnects the target even if the portal was
 // removed.
 func (i ISCSIAPI) DisconnectTarget(portal *TargetPortal, iqn string) error {
-	return named("disconnect target", through(iqn, portal), i.disconnectTarget(portal, iqn))
-}
-
-func (i ISCSIAPI) disconnectTarget(portal *TargetPortal, iqn string) error {
 	p, err := portal.Check()
 	if err != nil {
 		return err
@@ -589,7 +527,7 @@ func (i ISCSIAPI) disconnectTarget(portal *TargetPortal, iqn string) error {
 		}
 		err := i.retryBusy(func() error { return i.host.Node.API.LogoutIScsiTarget(s.ID) })
 		if errors.Is(err, win32.ISDSC_DEVICE_BUSY_ON_SESSION) {
-			return &hinted{hosterr.Text(hosterr.ErrFailedPrecondition, "session %s: %w", s.ID, err), "unmount the volumes on its disks, or take the disks offline"}
+			return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "unmount the volumes on its disks, or take the disks offline", "session %s: %w", s.ID, err)
 		}
 		if err != nil && !ended(err) {
 			return fmt.Errorf("session %s: %w", s.ID, initiatorError(err))
@@ -617,7 +555,8 @@ func (i ISCSIAPI) unneeded(s win32.ISCSISession) error {
 			return fmt.Errorf("disk %d: %w", disk, err)
 		}
 		if len(folders) > 0 {
-			return &hinted{hosterr.Text(hosterr.ErrFailedPrecondition, "session %s: a volume of disk %d is mounted at %s", s.ID, disk, strings.Join(folders, ", ")), "unmount it first; if the folder is gone, mountvol /R makes Windows forget it"}
+			return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "unmount it first; if the folder is gone, mountvol /R makes Windows forget it",
+				"session %s: a volume of disk %d is mounted at %s", s.ID, disk, strings.Join(folders, ", "))
 		}
 		if err := i.guard(disk); err != nil {
 			return fmt.Errorf("session %s: %w", s.ID, err)
@@ -675,11 +614,6 @@ func (i ISCSIAPI) guard(number uint32) error {
 
 // GetTargetDisks implements [HostAPI]. The numbers are sorted and unique.
 func (i ISCSIAPI) GetTargetDisks(portal *TargetPortal, iqn string) ([]string, error) {
-	disks, err := i.getTargetDisks(portal, iqn)
-	return disks, named("get disks of target", through(iqn, portal), err)
-}
-
-func (i ISCSIAPI) getTargetDisks(portal *TargetPortal, iqn string) ([]string, error) {
 	p, err := portal.Check()
 	if err != nil {
 		return nil, err
@@ -715,14 +649,10 @@ func (i ISCSIAPI) getTargetDisks(portal *TargetPortal, iqn string) ([]string, er
 
 // SetMutualChapSecret implements [HostAPI].
 func (i ISCSIAPI) SetMutualChapSecret(mutualChapSecret string) error {
-	return named("set mutual CHAP secret", "", i.setMutualChapSecret(mutualChapSecret))
-}
-
-func (i ISCSIAPI) setMutualChapSecret(mutualChapSecret string) error {
 	if err := i.host.Ready(); err != nil {
 		return err
 	}
-	if err := CheckSecret("mutual CHAP secret", mutualChapSecret); err != nil {
+	if err := checkSecret("mutual CHAP secret", mutualChapSecret); err != nil {
 		return err
 	}
 	return initiatorError(i.host.Node.API.SetIScsiInitiatorCHAPSharedSecret(win32.NewSecret(mutualChapSecret)))

@@ -124,9 +124,9 @@ func CheckIQN(iqn string) error {
 // The limits of the Windows initiator for a CHAP secret in bytes, without IPsec.
 const minSecret, maxSecret = 12, 16
 
-// CheckSecret returns an error of the kind hosterr.ErrInvalid if Windows would refuse a CHAP
+// checkSecret returns an error of the kind hosterr.ErrInvalid if Windows would refuse a CHAP
 // secret because of its length. The error does not contain the secret.
-func CheckSecret(what, secret string) error {
+func checkSecret(what, secret string) error {
 	if len(secret) < minSecret || len(secret) > maxSecret {
 		return hosterr.Text(hosterr.ErrInvalid, "the %s has the wrong length: want %d to %d bytes", what, minSecret, maxSecret)
 	}
