@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -110,8 +109,7 @@ func (c *call) count(began time.Time, paths []string, out *GetSMBGlobalMappingRe
 }
 
 // Survey searches for links of earlier processes. The daemon calls it when it starts. Otherwise
-// the first request does the same. The first list of mappings after it logs how many are not
-// used by a link.
+// the first request does the same.
 func (s *SMB) Survey(ctx context.Context) error {
 	return service.Do(ctx, s.base, nil, func(smbapi.HostAPI) error { return s.find(ctx, s.on(ctx, winpath.Share{}), time.Time{}) })
 }
@@ -120,7 +118,7 @@ func (s *SMB) Survey(ctx context.Context) error {
 // programs. The daemon calls it for its metrics.
 func (s *SMB) CountMappings(ctx context.Context) (map[smbapi.Status]int, error) {
 	return service.Get(ctx, s.base, nil, func(smbapi.HostAPI) (map[smbapi.Status]int, error) {
-		all, err := s.list(s.on(ctx, winpath.Share{}))
+		all, err := s.on(ctx, winpath.Share{}).Mappings()
 		if err != nil {
 			return nil, hosterr.Wrap("list the mappings", "", err)
 		}
@@ -142,7 +140,8 @@ const searching = "\x00search for links"
 const searchInterval = 10 * time.Minute
 
 // find searches for links that this process did not make, unless a search began since a time: the
-// zero time is one search for each node. An incomplete search is repeated by a later request.
+// zero time is one search for each node. A later request, or a removal that is pending, repeats an
+// incomplete search.
 func (s *SMB) find(ctx context.Context, h host, since time.Time) error {
 	if s.wasSearched(since, s.base.Node.Clock.Now()) {
 		return nil
@@ -166,33 +165,8 @@ func (s *SMB) find(ctx context.Context, h host, since time.Time) error {
 	for _, l := range links {
 		s.addLink(l.Share(), l.Path)
 	}
-	s.setSearched(began, incomplete, len(links))
+	s.setSearched(began, incomplete)
 	return nil
-}
-
-// list lists the mappings. The first list after a search logs what the search found: a list at
-// the start would load WMI into a process that may never need it.
-func (s *SMB) list(h host) ([]smbapi.Mapping, error) {
-	all, err := h.Mappings()
-	if err != nil {
-		return nil, err
-	}
-	links, ok := s.toReport()
-	if !ok {
-		return all, nil
-	}
-	orphans := 0
-	for _, m := range all {
-		if len(s.linksTo(m.Share)) == 0 {
-			orphans++
-		}
-	}
-	level := slog.LevelInfo
-	if orphans > 0 {
-		level = slog.LevelWarn
-	}
-	s.base.Node.Log.Log(context.Background(), level, "Found SMB mappings", "mappings", len(all), "links", links, "withoutLinks", orphans)
-	return all, nil
 }
 
 // A mapping whose removal was requested while links used it is removed when the filesystem
@@ -244,6 +218,9 @@ func (s *SMB) sweep(ctx context.Context, shares []winpath.Share) {
 
 func (s *SMB) sweepOne(ctx context.Context, share winpath.Share) error {
 	c := &call{s: s, ctx: ctx, share: share, host: s.on(ctx, share)}
+	if err := s.find(ctx, c.host, time.Time{}); err != nil {
+		return err
+	}
 	return s.locked(ctx, share.Server(), nil, func() error {
 		if !slices.Contains(s.unwanted(""), share) { // mapped again in the meantime
 			return nil

@@ -299,7 +299,7 @@ func (c *call) look(linked bool) (v view, err error) {
 
 // mapping returns the mapping of the share, or nil.
 func (c *call) mapping() (*smbapi.Mapping, error) {
-	all, err := c.s.list(c.host)
+	all, err := c.host.Mappings()
 	if err != nil {
 		return nil, err
 	}
@@ -499,7 +499,7 @@ func (c *call) unexplained(failed error, add func() error) error {
 // removeRivals removes the [call.rivals] of the call, if the server accepts its credentials. It
 // returns how many, or an error for a mapping that it must not remove.
 func (c *call) removeRivals() (removed int, err error) {
-	if c.listed, err = c.s.list(c.host); err != nil {
+	if c.listed, err = c.host.Mappings(); err != nil {
 		return 0, err
 	}
 	rivals, err := c.rivals(true, false)

@@ -27,8 +27,6 @@ type records struct {
 	searched   bool
 	at         time.Time // when the last search began
 	incomplete bool      // the search was: any share may have unknown links
-	unreported bool      // the result of the search is not in the log
-	found      int       // links that it found
 	armed      bool      // the timer for unwanted mappings runs
 }
 
@@ -91,20 +89,10 @@ func (r *records) wasSearched(since, now time.Time) bool {
 	return r.searched && !r.at.Before(since) && !(r.incomplete && now.Sub(r.at) >= searchInterval)
 }
 
-func (r *records) setSearched(began time.Time, incomplete bool, links int) {
+func (r *records) setSearched(began time.Time, incomplete bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unreported = r.unreported || !r.searched || r.incomplete
-	r.searched, r.at, r.incomplete, r.found = true, began, incomplete, links
-}
-
-// toReport returns how many links the last search found, once for each search.
-func (r *records) toReport() (links int, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	links, ok = r.found, r.unreported
-	r.unreported = false
-	return links, ok
+	r.searched, r.at, r.incomplete = true, began, incomplete
 }
 
 // partly reports whether the search was incomplete.

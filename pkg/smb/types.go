@@ -89,8 +89,8 @@
 // removes the last link with Rmdir or RmdirContents, or within a minute after another
 // program removed it. A removal that fails is repeated every 30 seconds, whatever happens to
 // other shares. A new request for the share cancels the removal. A process that was
-// restarted does not know which removals are pending: at its start it logs how many
-// mappings have no links, and removes none of them. A program that uses a share by its
+// restarted does not know which removals are pending, and removes no mapping that was not asked
+// for: csi-proxyctl doctor shows those without links. A program that uses a share by its
 // UNC path is not known to the service: a driver that needs to keep its mapping when there
 // are requests with other credentials must give a local path.
 //
@@ -253,7 +253,8 @@ type GetSMBGlobalMappingResponse struct {
 	RequireIntegrity    bool
 	RequirementsUnknown bool
 	// Links is how many links to the share exist that are known. Before it is 0, they are searched
-	// for. There may be more if LinksIncomplete is set.
+	// for. There may be more if LinksIncomplete is set. One that callers name by several paths, as
+	// through a link above it, counts for each.
 	Links           uint32
 	LinksIncomplete bool
 	// LocalPaths are those of the request that are links to the share.

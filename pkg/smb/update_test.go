@@ -541,6 +541,25 @@ func TestLookAtLinksOfOthers(t *testing.T) {
 	}
 }
 
+// A link that a caller names by another path counts twice, and keeps the mapping no longer for it.
+func TestLinkWithTwoPaths(t *testing.T) {
+	for _, removed := range []string{"own", "other"} {
+		f := begin(t)
+		v := f.volume("v1")
+		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
+		above := strings.TrimSuffix(v, `\globalmount`)
+		f.ok(winfs.Symlink(t.Context(), f.node, above, above+"-2"))
+		other := above + `-2\globalmount`
+		if out := f.get(`\\files\data`, other); out.Links != 2 || !slices.Equal(out.LocalPaths, []string{other}) {
+			t.Errorf("a link with two paths: %+v", out)
+		}
+		f.ok(f.unmap(`\\files\data`))
+		f.mappings(`\\files\data ann ok`)
+		f.unlink(map[string]string{"own": v, "other": other}[removed])
+		f.mappings()
+	}
+}
+
 // lettered is a Windows that has a mapping with the letter of a drive, which requires nothing.
 type lettered struct{ win32.API }
 
