@@ -196,8 +196,12 @@ func (d Disk) String() string {
 	return fmt.Sprintf("%d (serial number %s, page 83h %s, LUN %s)", d.Number, hosterr.Quote(d.IDs.SerialNumber), hosterr.Quote(d.IDs.Page83), hosterr.Quote(d.Location.LUNID))
 }
 
-// pollEvery is the time between two looks at what arrives.
-const pollEvery = 250 * time.Millisecond
+const (
+	// pollEvery is the time between two looks at what arrives.
+	pollEvery = 250 * time.Millisecond
+	// rescanEvery is the shortest time between two rescans while FindDisk waits.
+	rescanEvery = 5 * time.Second
+)
 
 // FindDisk returns the disk with an identity. It waits for a disk that was just attached until ctx or
 // Options.Arrival ends, and then fails with hosterr.ErrUnavailable. Two disks that fit are an error: the
@@ -261,7 +265,7 @@ func (m *Mounter) prepare(ctx context.Context, id Identity) (relying context.Con
 func (m *Mounter) await(ctx context.Context, rescan bool, look func(context.Context) ([]Disk, int, error)) (Disk, error) {
 	clock, limit := m.options.Clock, m.options.Arrival
 	start := clock.Now()
-	last := start.Add(-m.options.RescanEvery) // of a rescan
+	last := start.Add(-rescanEvery) // of a rescan
 	var missing error
 	for {
 		found, seen, err := []Disk(nil), 0, error(nil)
@@ -293,13 +297,13 @@ func (m *Mounter) await(ctx context.Context, rescan bool, look func(context.Cont
 		if limit > 0 && clock.Now().Sub(start) >= limit {
 			return Disk{}, missing
 		}
-		if rescan = clock.Now().Sub(last) >= m.options.RescanEvery; rescan {
+		if rescan = clock.Now().Sub(last) >= rescanEvery; rescan {
 			continue
 		}
 		if clock.Sleep(ctx, pollEvery) != nil {
 			return Disk{}, missing
 		}
-		rescan = clock.Now().Sub(last) >= m.options.RescanEvery
+		rescan = clock.Now().Sub(last) >= rescanEvery
 	}
 }
 

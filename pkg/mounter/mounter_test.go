@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
@@ -20,6 +23,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 )
 
@@ -668,19 +672,73 @@ func TestSharesAreManaged(t *testing.T) {
 	}
 }
 
-// Without its name, the share is read from the link.
-func TestUnstageShareReadsTheLink(t *testing.T) {
-	x := newWorld(t, allPipes)
-	if err := x.m.StageShare(x.soon(), mounter.Share{Remote: `\\files\data\vol`, User: "ann", Password: "ann-1"}, staging); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := x.m.UnstageShare(x.soon(), staging, ""); err != nil {
-			t.Error(err)
+// A server hangs while its mapping gets new credentials, in each call that waits for it. The request ends
+// with its context, the share is looked at meanwhile, and a repeated request finds or finishes the work.
+func TestServerHangsDuringUpdate(t *testing.T) {
+	for _, call := range []string{winapi.LogonToServer, winapi.UseDel, winapi.UseAdd} {
+		x := newWorld(t, allPipes)
+		share := mounter.Share{Remote: `\\files\data\vol`, User: "ann", Password: "ann-1"}
+		began, release := make(chan struct{}), make(chan struct{})
+		hang := simnode.Fault{Call: call, Times: 1, Do: func() { close(began); <-release }}
+		err := x.m.StageShare(x.soon(), share, staging)
+		if err == nil {
+			err = errors.Join(x.node.SetSMBPassword("files", "ann", "ann-2"), x.node.SetSMBMappingStatus(`\\files\data`, "disconnected"))
+		}
+		if err == nil {
+			_, err = x.node.Fail(hang)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		share.Password = "ann-2"
+		ctx, cancel := context.WithCancel(x.soon())
+		go func() { <-began; cancel() }()
+		if inEffect, err := x.m.UpdateShare(ctx, share); inEffect || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s hangs: in effect %t, %v", call, inEffect, err)
+		}
+		if use, err := x.m.ShareUse(x.soon(), share.Remote); err != nil || use.Links != 1 {
+			t.Errorf("%s hangs: use %+v, %v", call, use, err)
+		}
+		close(release)
+		if inEffect, err := x.m.UpdateShare(x.soon(), share); err != nil || !inEffect {
+			t.Errorf("after %s: in effect %t, %v", call, inEffect, err)
+		}
+		if got := x.state().SMBMappings; len(got) != 1 || got[0].Status != "ok" {
+			t.Errorf("after %s: mappings %+v", call, got)
 		}
 	}
-	if left := x.left(); len(left) > 0 {
-		t.Errorf("left on the node: %q", left)
+}
+
+// Without its name, the share is read from the link, also after a call was lost.
+func TestUnstageShareReadsTheLink(t *testing.T) {
+	x := newWorld(t, allPipes)
+	for _, lost := range []string{"RemoveSmbGlobalMapping", "Rmdir"} {
+		for _, made := range []bool{false, true} {
+			if err := x.m.StageShare(x.soon(), mounter.Share{Remote: `\\files\data\vol`, User: "ann", Password: "ann-1"}, staging); err != nil {
+				t.Fatal(err)
+			}
+			lose := func(_ int, method string) error {
+				if path.Base(method) != lost {
+					return nil
+				}
+				x.before, x.after = nil, nil
+				return status.Error(codes.Unavailable, "the connection is lost")
+			}
+			if made {
+				x.after = lose
+			} else {
+				x.before = lose
+			}
+			refused(t, lost+" is lost", x.m.UnstageShare(x.soon(), staging, ""), hosterr.ErrUnavailable, "lost")
+			for range 2 {
+				if err := x.m.UnstageShare(x.soon(), staging, ""); err != nil {
+					t.Error(err)
+				}
+			}
+			if left := x.left(); len(left) > 0 {
+				t.Errorf("%s is lost, made %t: left on the node: %q", lost, made, left)
+			}
+		}
 	}
 	if err := x.m.MakeDir(x.soon(), staging); err != nil {
 		t.Fatal(err)
@@ -777,8 +835,8 @@ func TestMissingServices(t *testing.T) {
 	}
 	_, err = mounter.New(mounter.Node{KubeletDir: `..\kubelet`}, mounter.Options{})
 	refused(t, "a relative directory", err, hosterr.ErrInvalid, "kubelet")
-	_, err = mounter.New(mounter.Node{}, mounter.Options{RescanEvery: -1})
-	refused(t, "a negative duration", err, hosterr.ErrInvalid, "RescanEvery")
+	_, err = mounter.New(mounter.Node{}, mounter.Options{Arrival: -1})
+	refused(t, "a negative duration", err, hosterr.ErrInvalid, "Arrival")
 }
 
 // No way to print a Share or a Target shows its password.
@@ -889,9 +947,14 @@ func TestLinkToAnotherShare(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := share
-	other.Remote = `\\files\data`
-	refused(t, "another directory", x.m.StageShare(x.soon(), other, staging), hosterr.ErrAlreadyExists, `there is a link to "\\\\files`)
+	for _, remote := range []string{`\\files\data`, `\\files\logs`} {
+		other := share
+		other.Remote = remote
+		refused(t, remote, x.m.StageShare(x.soon(), other, staging), hosterr.ErrAlreadyExists, `there is a link to "\\\\files`)
+	}
+	if n := len(x.state().SMBMappings); n != 1 {
+		t.Errorf("%d mappings, want that of the link: a request that is refused maps nothing", n)
+	}
 	for target, wrong := range map[string]bool{`\\?\\\FILES\data\vol\`: false, `C:\data\vol`: true, "": false} {
 		m := x.mounter(x.conn, mounter.Options{Local: mounter.Local{Dirs: x.dirs, Readlink: func(string) (string, error) { return target, nil }}})
 		if err := m.StageShare(x.soon(), share, staging); errors.Is(err, hosterr.ErrAlreadyExists) != wrong || !wrong && err != nil {

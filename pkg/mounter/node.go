@@ -98,8 +98,6 @@ func (a Abilities) Lacks() []string {
 type Options struct {
 	// Arrival is how long FindDisk and Login wait for a disk. 0 means until the context ends.
 	Arrival time.Duration
-	// RescanEvery is the shortest time between two rescans while FindDisk waits. 0 means 5 s.
-	RescanEvery time.Duration
 	// Local is how the driver itself sees the node's files.
 	Local Local
 	// Log gets what was done without a guarantee. nil means slog.Default.
@@ -147,9 +145,8 @@ func New(n Node, o Options) (*Mounter, error) {
 		return nil, hosterr.Wrap("open mounter", "with the kubelet's directory", err)
 	}
 	n.KubeletDir = dir
-	o.RescanEvery = cmp.Or(o.RescanEvery, 5*time.Second)
-	if o.RescanEvery < 0 || o.Arrival < 0 {
-		return nil, hosterr.Text(hosterr.ErrInvalid, "RescanEvery is %s and Arrival %s, want positive durations", o.RescanEvery, o.Arrival)
+	if o.Arrival < 0 {
+		return nil, hosterr.Text(hosterr.ErrInvalid, "Arrival is %s, want a positive duration", o.Arrival)
 	}
 	if o.Clock == nil {
 		o.Clock = systemClock{}

@@ -53,6 +53,9 @@ func (m *Mounter) stageShare(ctx context.Context, s Share, path string) error {
 		return err
 	}
 	if !can.ChecksLinks {
+		if target, err := m.options.Local.Readlink(path); err == nil && target != "" && !leadsTo(target, s.Remote) {
+			return hosterr.Text(hosterr.ErrAlreadyExists, "there is a link to %q", target)
+		}
 		// It cannot be repeated with a link that exists.
 		if err := newMapping(""); err != nil {
 			return err
@@ -68,9 +71,6 @@ func (m *Mounter) stageShare(ctx context.Context, s Share, path string) error {
 			return err
 		}
 	case state == Linked && !can.ChecksLinks:
-		if target, err := m.options.Local.Readlink(path); err == nil && target != "" && !leadsTo(target, s.Remote) {
-			return hosterr.Text(hosterr.ErrAlreadyExists, "there is a link to %q", target)
-		}
 		m.options.Log.Warn("Taking a link as it is, which the proxy cannot compare", "link", path, "want", s.Remote)
 		return nil
 	}
@@ -159,11 +159,22 @@ func (m *Mounter) unstageShare(ctx context.Context, path, remote string) error {
 		return err
 	}
 	defer unlock()
-	if err := m.remove(ctx, path); err != nil {
-		return err
-	}
 	relying, can, err := m.guaranteed(ctx)
 	if err != nil {
+		return err
+	}
+	unmap := func() error {
+		_, err := m.node.SMB.RemoveSMBGlobalMapping(relying, &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote})
+		return err
+	}
+	if can.CountsLinks {
+		// From here on the mapping goes with its last link, also if this driver ends: without the link
+		// it does not know the share any more.
+		if err := unmap(); err != nil {
+			return err
+		}
+	}
+	if err := m.remove(relying, path); err != nil {
 		return err
 	}
 	if !can.CountsLinks {
@@ -172,8 +183,7 @@ func (m *Mounter) unstageShare(ctx context.Context, path, remote string) error {
 			return nil
 		}
 	}
-	_, err = m.node.SMB.RemoveSMBGlobalMapping(relying, &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote})
-	return err
+	return unmap()
 }
 
 // lockShare returns the clean path, and locks the share: between the last look at the links and the

@@ -82,7 +82,7 @@ func newWorld(t *testing.T, w way, change ...func(*simnode.Config)) *world {
 	t.Helper()
 	describe := func(c *simnode.Config) {
 		c.Log = slog.New(slog.DiscardHandler)
-		c.SMBServers = []simnode.SMBServer{{Name: "files", Shares: []string{"data"}, Accounts: []simnode.SMBAccount{{User: "ann", Password: "ann-1"}}}}
+		c.SMBServers = []simnode.SMBServer{{Name: "files", Shares: []string{"data", "logs"}, Accounts: []simnode.SMBAccount{{User: "ann", Password: "ann-1"}}}}
 	}
 	n := simnode.New(t, append([]func(*simnode.Config){describe}, change...)...)
 	x := &world{t: t, node: n, way: w, proxy: &oldProxy{links: map[string]bool{}}}
