@@ -32,9 +32,6 @@ func v1beta2_ListDiskLocations(ctx context.Context, to target[disk.Service], _ *
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("ListDiskLocations")
-	}
 	locations := make(map[string]*v1beta2.DiskLocation, len(out.DiskLocations))
 	for number, l := range out.DiskLocations {
 		if l == nil {
@@ -61,9 +58,6 @@ func v1beta2_ListDiskIDs(ctx context.Context, to target[disk.Service], _ *v1beta
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("ListDiskIDs")
-	}
 	disks := make(map[string]*v1beta2.DiskIDs, len(out.DiskIDs))
 	for number, ids := range out.DiskIDs {
 		if ids == nil {
@@ -86,9 +80,6 @@ func v1beta2_DiskStats(ctx context.Context, to target[disk.Service], in *v1beta2
 	out, err := ask(ctx, to, disk.Service.GetDiskStats, &disk.GetDiskStatsRequest{DiskNumber: n})
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, noAnswer("GetDiskStats")
 	}
 	return &v1beta2.DiskStatsResponse{DiskSize: out.TotalBytes}, nil
 }
@@ -113,9 +104,6 @@ func v1beta2_GetAttachState(ctx context.Context, to target[disk.Service], in *v1
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("GetDiskState")
-	}
 	return &v1beta2.GetAttachStateResponse{IsOnline: out.IsOnline}, nil
 }
 
@@ -127,9 +115,6 @@ func v1alpha1_GetDiskNumberByName(ctx context.Context, to target[disk.Service], 
 	out, err := ask(ctx, to, disk.Service.ListDiskIDs, &disk.ListDiskIDsRequest{})
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, noAnswer("ListDiskIDs")
 	}
 	var found []uint32
 	for number, ids := range out.DiskIDs {

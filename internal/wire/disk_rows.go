@@ -21,9 +21,6 @@ func v2alpha1_GetDiskReadOnly(ctx context.Context, to target[disk.Service], in *
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("GetDiskReadOnly")
-	}
 	return &v2alpha1.GetDiskReadOnlyResponse{IsReadOnly: out.IsReadOnly}, nil
 }
 
@@ -32,9 +29,6 @@ func v2alpha1_GetDiskState(ctx context.Context, to target[disk.Service], in *v2a
 	out, err := ask(ctx, to, disk.Service.GetDiskState, &disk.GetDiskStateRequest{DiskNumber: in.DiskNumber})
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, noAnswer("GetDiskState")
 	}
 	return &v2alpha1.GetDiskStateResponse{IsOnline: out.IsOnline}, nil
 }
@@ -45,9 +39,6 @@ func v2alpha1_GetDiskStats(ctx context.Context, to target[disk.Service], in *v2a
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("GetDiskStats")
-	}
 	return &v2alpha1.GetDiskStatsResponse{TotalBytes: out.TotalBytes}, nil
 }
 
@@ -56,9 +47,6 @@ func v2alpha1_ListDiskIDs(ctx context.Context, to target[disk.Service], _ *v2alp
 	out, err := ask(ctx, to, disk.Service.ListDiskIDs, &disk.ListDiskIDsRequest{})
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, noAnswer("ListDiskIDs")
 	}
 	return &v2alpha1.ListDiskIDsResponse{DiskIDs: convert.Map(out.DiskIDs, toDiskV2alpha1DiskIDs)}, nil
 }
@@ -69,9 +57,6 @@ func v2alpha1_ListDiskLocations(ctx context.Context, to target[disk.Service], _ 
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("ListDiskLocations")
-	}
 	return &v2alpha1.ListDiskLocationsResponse{DiskLocations: convert.Map(out.DiskLocations, toDiskV2alpha1DiskLocation)}, nil
 }
 
@@ -80,9 +65,6 @@ func v2alpha1_ListDisks(ctx context.Context, to target[disk.Service], _ *v2alpha
 	out, err := ask(ctx, to, disk.Service.ListDisks, &disk.ListDisksRequest{})
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, noAnswer("ListDisks")
 	}
 	return &v2alpha1.ListDisksResponse{Disks: convert.Map(out.Disks, toDiskV2alpha1DiskInfo)}, nil
 }

@@ -23,8 +23,5 @@ func v1beta1_IsMountPoint(ctx context.Context, to target[filesystem.Service], in
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("IsSymlink")
-	}
 	return &v1beta1.IsMountPointResponse{IsMountPoint: out.IsSymlink}, nil
 }

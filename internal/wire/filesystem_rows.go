@@ -27,9 +27,6 @@ func v2alpha1_IsSymlink(ctx context.Context, to target[filesystem.Service], in *
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("IsSymlink")
-	}
 	return &v2alpha1.IsSymlinkResponse{IsSymlink: out.IsSymlink}, nil
 }
 
@@ -55,9 +52,6 @@ func v2alpha1_PathExists(ctx context.Context, to target[filesystem.Service], in 
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("PathExists")
-	}
 	return &v2alpha1.PathExistsResponse{Exists: out.Exists}, nil
 }
 
@@ -66,9 +60,6 @@ func v1beta1_PathExists(ctx context.Context, to target[filesystem.Service], in *
 	out, err := ask(ctx, to, filesystem.Service.PathExists, &filesystem.PathExistsRequest{Path: in.Path})
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, noAnswer("PathExists")
 	}
 	return &v1beta1.PathExistsResponse{Exists: out.Exists}, nil
 }

@@ -47,9 +47,6 @@ func v1alpha2_DiscoverTargetPortal(ctx context.Context, to target[iscsi.Service]
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("DiscoverTargetPortal")
-	}
 	return &v1alpha2.DiscoverTargetPortalResponse{Iqns: out.IQNs}, nil
 }
 
@@ -59,9 +56,6 @@ func v1alpha2_GetTargetDisks(ctx context.Context, to target[iscsi.Service], in *
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("GetTargetDisks")
-	}
 	return &v1alpha2.GetTargetDisksResponse{DiskIDs: out.DiskIDs}, nil
 }
 
@@ -70,9 +64,6 @@ func v1alpha2_ListTargetPortals(ctx context.Context, to target[iscsi.Service], _
 	out, err := ask(ctx, to, iscsi.Service.ListTargetPortals, &iscsi.ListTargetPortalsRequest{})
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, noAnswer("ListTargetPortals")
 	}
 	return &v1alpha2.ListTargetPortalsResponse{TargetPortals: convert.Slice(out.TargetPortals, toISCSIV1alpha2TargetPortal)}, nil
 }

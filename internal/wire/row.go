@@ -2,7 +2,7 @@ package wire
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"reflect"
 
 	"google.golang.org/grpc"
@@ -50,14 +50,18 @@ type target[S any] struct {
 }
 
 // ask calls a method of the service unless the check rejects the request. Rows call
-// their service only through ask.
+// their service only through ask. It returns a response or an error, never neither.
 func ask[S, In, Out any](ctx context.Context, to target[S], method func(S, context.Context, *In) (*Out, error), in *In) (*Out, error) {
 	if to.check != nil {
 		if err := to.check(in); err != nil {
 			return nil, err
 		}
 	}
-	return method(to.service, ctx, in)
+	out, err := method(to.service, ctx, in)
+	if err == nil && out == nil {
+		err = errors.New("the service returned neither a response nor an error")
+	}
+	return out, err
 }
 
 // row serves one method with one form of its messages.
@@ -118,10 +122,4 @@ func services[S any](group string, impl S, check Check, versions []version, rows
 		all = append(all, Service{Group: group, Version: apiversion.NewVersionOrPanic(v.name), Desc: desc, Impl: impl})
 	}
 	return all
-}
-
-// noAnswer returns the error for a service that returns neither a response nor an
-// error. Without it, the driver would get a response with zero values.
-func noAnswer(method string) error {
-	return fmt.Errorf("%s returned neither a response nor an error", method)
 }

@@ -19,9 +19,6 @@ func v2alpha1_GetSmbGlobalMapping(ctx context.Context, to target[smb.Service], i
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("GetSMBGlobalMapping")
-	}
 	return &v2alpha1.GetSmbGlobalMappingResponse{
 		Status:              v2alpha1.MappingStatus(out.Status),
 		RequirePrivacy:      out.RequirePrivacy,
@@ -101,9 +98,6 @@ func v2alpha1_UpdateSmbGlobalMapping(ctx context.Context, to target[smb.Service]
 	})
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, noAnswer("UpdateSMBGlobalMapping")
 	}
 	return &v2alpha1.UpdateSmbGlobalMappingResponse{InEffect: out.InEffect}, nil
 }

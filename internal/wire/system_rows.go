@@ -15,9 +15,6 @@ func v1alpha1_GetBIOSSerialNumber(ctx context.Context, to target[system.Service]
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("GetBIOSSerialNumber")
-	}
 	return &v1alpha1.GetBIOSSerialNumberResponse{SerialNumber: out.SerialNumber}, nil
 }
 
@@ -26,9 +23,6 @@ func v1alpha1_GetService(ctx context.Context, to target[system.Service], in *v1a
 	out, err := ask(ctx, to, system.Service.GetService, &system.GetServiceRequest{Name: in.Name})
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, noAnswer("GetService")
 	}
 	return &v1alpha1.GetServiceResponse{
 		DisplayName: out.DisplayName,

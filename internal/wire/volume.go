@@ -27,9 +27,6 @@ func v1beta2_ListVolumesOnDisk(ctx context.Context, to target[volume.Service], i
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("ListVolumesOnDisk")
-	}
 	return &v1beta2.ListVolumesOnDiskResponse{VolumeIds: out.VolumeIDs}, nil
 }
 
@@ -42,9 +39,6 @@ func v1beta2_DismountVolume(ctx context.Context, to target[volume.Service], in *
 
 func v1beta2_VolumeStats(ctx context.Context, to target[volume.Service], in *v1beta2.VolumeStatsRequest) (*v1beta2.VolumeStatsResponse, error) {
 	out, err := ask(ctx, to, volume.Service.GetVolumeStats, &volume.GetVolumeStatsRequest{VolumeID: in.VolumeId})
-	if err == nil && out == nil {
-		err = noAnswer("GetVolumeStats")
-	}
 	if err != nil {
 		return nil, forwarded("GetVolumeStats", err)
 	}
@@ -53,9 +47,6 @@ func v1beta2_VolumeStats(ctx context.Context, to target[volume.Service], in *v1b
 
 func v1beta2_GetVolumeDiskNumber(ctx context.Context, to target[volume.Service], in *v1beta2.VolumeDiskNumberRequest) (*v1beta2.VolumeDiskNumberResponse, error) {
 	out, err := ask(ctx, to, volume.Service.GetDiskNumberFromVolumeID, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: in.VolumeId})
-	if err == nil && out == nil {
-		err = noAnswer("GetDiskNumberFromVolumeID")
-	}
 	if err != nil {
 		return nil, forwarded("GetDiskNumberFromVolumeID", err)
 	}
@@ -64,9 +55,6 @@ func v1beta2_GetVolumeDiskNumber(ctx context.Context, to target[volume.Service],
 
 func v1beta2_GetVolumeIDFromMount(ctx context.Context, to target[volume.Service], in *v1beta2.VolumeIDFromMountRequest) (*v1beta2.VolumeIDFromMountResponse, error) {
 	out, err := ask(ctx, to, volume.Service.GetVolumeIDFromTargetPath, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: in.Mount})
-	if err == nil && out == nil {
-		err = noAnswer("GetVolumeIDFromTargetPath")
-	}
 	if err != nil {
 		return nil, forwarded("GetVolumeIDFromTargetPath", err)
 	}

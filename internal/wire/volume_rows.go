@@ -41,9 +41,6 @@ func v3alpha1_GetClosestVolumeIDFromTargetPath(ctx context.Context, to target[vo
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("GetClosestVolumeIDFromTargetPath")
-	}
 	return &v3alpha1.GetClosestVolumeIDFromTargetPathResponse{VolumeId: out.VolumeID}, nil
 }
 
@@ -52,9 +49,6 @@ func v3alpha1_GetDiskNumberFromVolumeID(ctx context.Context, to target[volume.Se
 	out, err := ask(ctx, to, volume.Service.GetDiskNumberFromVolumeID, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: in.VolumeId})
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, noAnswer("GetDiskNumberFromVolumeID")
 	}
 	return &v3alpha1.GetDiskNumberFromVolumeIDResponse{DiskNumber: out.DiskNumber}, nil
 }
@@ -65,9 +59,6 @@ func v3alpha1_GetPathKind(ctx context.Context, to target[volume.Service], in *v3
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("GetPathKind")
-	}
 	return &v3alpha1.GetPathKindResponse{Kind: v3alpha1.PathKind(out.Kind), VolumeId: out.VolumeID}, nil
 }
 
@@ -76,9 +67,6 @@ func v3alpha1_GetPathStats(ctx context.Context, to target[volume.Service], in *v
 	out, err := ask(ctx, to, volume.Service.GetPathStats, &volume.GetPathStatsRequest{Path: in.Path})
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, noAnswer("GetPathStats")
 	}
 	return &v3alpha1.GetPathStatsResponse{TotalBytes: out.TotalBytes, UsedBytes: out.UsedBytes}, nil
 }
@@ -89,9 +77,6 @@ func v3alpha1_GetVolumeIDFromTargetPath(ctx context.Context, to target[volume.Se
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("GetVolumeIDFromTargetPath")
-	}
 	return &v3alpha1.GetVolumeIDFromTargetPathResponse{VolumeId: out.VolumeID}, nil
 }
 
@@ -100,9 +85,6 @@ func v3alpha1_GetVolumeStats(ctx context.Context, to target[volume.Service], in 
 	out, err := ask(ctx, to, volume.Service.GetVolumeStats, &volume.GetVolumeStatsRequest{VolumeID: in.VolumeId})
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, noAnswer("GetVolumeStats")
 	}
 	return &v3alpha1.GetVolumeStatsResponse{TotalBytes: out.TotalBytes, UsedBytes: out.UsedBytes}, nil
 }
@@ -113,9 +95,6 @@ func v3alpha1_IsVolumeFormatted(ctx context.Context, to target[volume.Service], 
 	if err != nil {
 		return nil, err
 	}
-	if out == nil {
-		return nil, noAnswer("IsVolumeFormatted")
-	}
 	return &v3alpha1.IsVolumeFormattedResponse{Formatted: out.Formatted}, nil
 }
 
@@ -124,9 +103,6 @@ func v3alpha1_ListVolumesOnDisk(ctx context.Context, to target[volume.Service], 
 	out, err := ask(ctx, to, volume.Service.ListVolumesOnDisk, &volume.ListVolumesOnDiskRequest{DiskNumber: in.DiskNumber, PartitionNumber: in.PartitionNumber})
 	if err != nil {
 		return nil, err
-	}
-	if out == nil {
-		return nil, noAnswer("ListVolumesOnDisk")
 	}
 	return &v3alpha1.ListVolumesOnDiskResponse{VolumeIds: out.VolumeIDs}, nil
 }

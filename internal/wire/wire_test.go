@@ -395,21 +395,8 @@ func TestServiceErrorsAreUnchanged(t *testing.T) {
 func TestMissingResponseIsAnError(t *testing.T) {
 	r := &recorder{silent: true}
 	for _, e := range endpoints(t, groups(r)) {
-		out, err := e.ask(t, e.filled())
-		promised := false
-		for leaf := range leavesOfMessage(e.answer.New()) {
-			promised = promised || e.toPkg(leaf) != "-"
-		}
-		// Lists and maps have no leaves while they are empty.
-		for i := range e.desc.Output().Fields().Len() {
-			fd := e.desc.Output().Fields().Get(i)
-			promised = promised || fd.IsList() || fd.IsMap()
-		}
-		switch {
-		case promised && err == nil:
-			t.Errorf("%s: the service returned neither response nor error, and the client got %v", e, out.Interface())
-		case !promised && err != nil:
-			t.Errorf("%s: error %v, want none because the response has no fields", e, err)
+		if out, err := e.ask(t, e.filled()); err == nil || !strings.Contains(err.Error(), "neither a response nor an error") {
+			t.Errorf("%s: the service returned neither response nor error, and the client got %v, %v", e, out, err)
 		}
 	}
 }

@@ -15,8 +15,8 @@
 //
 // Requests and responses are the same. The differences come from the other process: it may
 // not run, it refuses paths outside its working directories, and an empty list or map is
-// nil. Three methods cannot be called through a pipe, because no published version has
-// them: [Filesystem.PathValid].
+// nil. One method cannot be called through a pipe, because no published version has it:
+// [Filesystem.PathValid].
 //
 // On systems without named pipes a simulated node serves unix sockets instead; see package
 // pipe of the client module.

@@ -191,11 +191,6 @@ func unpublished(group, method, hint string) error {
 	return e
 }
 
-// wrongVersion returns the error for a version that cannot be used.
-func wrongVersion(format string, args ...any) error {
-	return &Error{text: fmt.Sprintf(format, args...), causes: []error{hosterr.ErrInvalid}}
-}
-
 // badResponse returns the error for a malformed response.
 func (c *connection) badResponse(method, what string, err error) error {
 	return &Error{text: fmt.Sprintf("%s %s: the response does not contain %s: %v", c.api(), method, what, err), causes: []error{err}}
@@ -234,8 +229,12 @@ func noRequest(method string) error {
 func badText(m protoreflect.Message) (name string) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
-		case f.IsList() || f.IsMap():
-			// No request has such fields.
+		case f.IsList(): // no request has a list of messages
+			for i := range v.List().Len() {
+				if !utf8.ValidString(v.List().Get(i).String()) {
+					name = string(f.Name())
+				}
+			}
 		case f.Kind() == protoreflect.StringKind && !utf8.ValidString(v.String()):
 			name = string(f.Name())
 		case f.Message() != nil:

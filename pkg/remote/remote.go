@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -15,6 +16,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/client/negotiate"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
 
 // An Option configures a constructor. All constructors have the same options.
@@ -40,9 +42,8 @@ func WithVersions(versions ...apiversion.Version) Option {
 	return func(o *options) { o.versions = versions }
 }
 
-// WithConn uses an existing connection to a server that has the service of the group. Close
-// does not close it. If conn is a [negotiate.Conn], its version is used, otherwise the newest
-// version of [WithVersions].
+// WithConn uses an existing connection to a server that has the newest version of the group, or
+// of [WithVersions]. Close does not close it.
 func WithConn(conn grpc.ClientConnInterface) Option {
 	return func(o *options) { o.conn = conn }
 }
@@ -81,20 +82,14 @@ func connect(ctx context.Context, group string, versions []spoken, opts []Option
 		return nil, err
 	}
 	c := &connection{group: group}
-	speak := func(v apiversion.Version) error {
+	speak := func(v apiversion.Version) *connection {
 		i := slices.IndexFunc(versions, func(s spoken) bool { return s.name == v.String() })
-		if i < 0 || !slices.Contains(wanted, v) {
-			return wrongVersion("%s: the connection of WithConn has version %s, want one of %v", group, v, wanted)
-		}
 		c.version, c.desc = versions[i].name, versions[i].desc
-		return nil
+		return c
 	}
 	if o.conn != nil {
 		c.ClientConnInterface, c.at, c.close = o.conn, "the connection of WithConn", func() error { return nil }
-		if n, ok := o.conn.(*negotiate.Conn); ok {
-			return c, speak(n.Version)
-		}
-		return c, speak(wanted[0])
+		return speak(wanted[0]), nil
 	}
 	conn, err := negotiate.Connect(ctx, group, wanted, negotiate.WithPipePath(o.path), negotiate.WithDialOptions(o.dial...))
 	if err != nil {
@@ -104,7 +99,7 @@ func connect(ctx context.Context, group string, versions []spoken, opts []Option
 	if name, err := pipe.Name(conn.PipePath); err == nil {
 		c.at = `\\.\pipe\` + name
 	}
-	return c, speak(conn.Version)
+	return speak(conn.Version), nil
 }
 
 // wanted returns the versions that may be used, newest first.
@@ -118,7 +113,7 @@ func (o *options) wanted(group string, versions []spoken) ([]apiversion.Version,
 	}
 	for _, v := range o.versions {
 		if !slices.Contains(all, v) {
-			return nil, wrongVersion("%s: unknown version %q, want one of %v", group, v, all)
+			return nil, &Error{text: fmt.Sprintf("%s: unknown version %q, want one of %v", group, v, all), causes: []error{hosterr.ErrInvalid}}
 		}
 	}
 	return slices.DeleteFunc(all, func(v apiversion.Version) bool { return !slices.Contains(o.versions, v) }), nil

@@ -498,6 +498,10 @@ func TestRequestsWithInvalidUTF8(t *testing.T) {
 				&smb.NewSMBGlobalMappingRequest{RemotePath: `\\s\s`, Username: "me", Password: bad})
 			return err
 		}, "password"},
+		{func() error {
+			_, err := clients[0].client.(disk.Interface).PartitionDisk(t.Context(), &disk.PartitionDiskRequest{Identity: &disk.DiskIdentity{Identifiers: []string{"a", bad}}})
+			return err
+		}, "identifiers"},
 	} {
 		err := c.call()
 		if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), "field "+c.field+" of the request is not valid UTF-8") || strings.Contains(err.Error(), "secret") {

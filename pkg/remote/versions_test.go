@@ -14,7 +14,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 )
@@ -177,28 +176,6 @@ func TestUnknownVersions(t *testing.T) {
 		t.Errorf("WithVersions without versions: %v, want the newest", err)
 	} else {
 		d.Close()
-	}
-}
-
-// A client over a negotiated connection uses the connection's version.
-func TestNegotiatedConnection(t *testing.T) {
-	n := start(t)
-	v1beta2 := apiversion.NewVersionOrPanic("v1beta2")
-	conn, err := negotiate.Connect(t.Context(), "disk", []apiversion.Version{v1beta2}, negotiate.WithPipePath(n.pipePath))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	d, err := remote.NewDisk(t.Context(), remote.WithConn(conn))
-	if err != nil || d.Version() != v1beta2 {
-		t.Fatalf("NewDisk: %v, %v, want version v1beta2", d, err)
-	}
-	if _, err := d.Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
-		t.Error(err)
-	}
-	_, err = remote.NewDisk(t.Context(), remote.WithConn(conn), remote.WithVersions(apiversion.NewVersionOrPanic("v1")))
-	if !errors.Is(err, hosterr.ErrInvalid) || !strings.Contains(err.Error(), "has version v1beta2, want one of [v1]") {
-		t.Errorf("error %v, want ErrInvalid", err)
 	}
 }
 

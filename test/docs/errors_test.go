@@ -28,7 +28,7 @@ var unseen = map[string]string{
 	"smb service: the filesystem service is nil":              "for the author of a driver in process, at its first run",
 	"… service: the HostAPI is nil":                           "the same",
 	"…: the request is nil":                                   "the same",
-	"… returned neither a response nor an error":              "a defect of a service, which tests of the rows look for",
+	"the service returned neither a response nor an error":    "a defect of a service, which tests of the rows look for",
 	"no pipes to serve":                                       "a defect of the program",
 	"…; try again":                                            "adds this to a message that the page has",
 	"rescan limit":                                            "replaced by the error of a slow rescan",

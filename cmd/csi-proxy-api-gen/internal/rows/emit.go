@@ -167,7 +167,6 @@ func (e *emitter) row(r *row) string {
 		fmt.Fprintf(&b, "\tif _, err := %s; err != nil {\n\t\treturn nil, err\n\t}\n", call)
 	} else {
 		fmt.Fprintf(&b, "\tout, err := %s\n\tif err != nil {\n\t\treturn nil, err\n\t}\n", call)
-		fmt.Fprintf(&b, "\tif out == nil {\n\t\treturn nil, noAnswer(%q)\n\t}\n", name)
 	}
 	fmt.Fprintf(&b, "\treturn &%s, nil\n}\n", response)
 	return b.String()
