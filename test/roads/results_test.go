@@ -43,7 +43,7 @@ var roadResults = []result{
 // lossResults are what a road with a lost response notes besides. CSI Proxy did the work, and
 // the second call finds it done.
 var lossResults = []result{
-	{driver: "AWS EBS", worlds: []string{"as attached", "restart, other disk numbers"}, notes: "left: the disk is online: …",
+	{driver: "AWS EBS", worlds: []string{"disks arrive offline", "restart, other disk numbers"}, notes: "left: the disk is online: …",
 		why: "called again, it returns before it takes the disk offline"},
 	{driver: "GCE PD", notes: "unstage fails: …(response to … lost); left: the disk is online: …",
 		why: "it returns an error if the volume is already unmounted, and then before it takes the disk offline"},
