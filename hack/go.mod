@@ -8,15 +8,9 @@ replace (
 	github.com/kubernetes-csi/csi-proxy/v2 => ../
 )
 
-require (
-	github.com/bufbuild/protocompile v0.14.1
-	github.com/tc-hib/winres v0.2.1
-	google.golang.org/protobuf v1.36.12
-)
+require github.com/tc-hib/winres v0.2.1
 
 require (
 	github.com/nfnt/resize v0.0.0-20180221191011-83c6a9932646 // indirect
-	github.com/stretchr/testify v1.12.1 // indirect
 	golang.org/x/image v0.47.0 // indirect
-	golang.org/x/sync v0.24.0 // indirect
 )

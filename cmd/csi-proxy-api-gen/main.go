@@ -1,12 +1,12 @@
 // Command csi-proxy-api-gen generates code and documentation from the .proto files
 // of the API: Go messages and gRPC code, the clients that drivers call, the rows
-// that serve them, the reference pages, and the descriptors as text.
+// that serve them, pkg/remote, the overview of the API, and the descriptors as text. It also
+// generates the Go code of two services that are not of the API, internal/simcontrol and
+// internal/admin.
 //
-//	cd cmd && go run ./csi-proxy-api-gen -root ..
+//	go run ./cmd/csi-proxy-api-gen -root .
 //
-// With -check it writes nothing and lists the files that differ.
-//
-// If any part of the API is not supported, it reports that and changes no file.
+// If it fails, it changes no file.
 package main
 
 import (

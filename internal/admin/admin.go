@@ -7,8 +7,6 @@ package admin
 
 import "sync"
 
-//go:generate go run ../../hack/servicegen -dir .
-
 // Pipe is the name of the pipe.
 const Pipe = "csi-proxy-admin"
 

@@ -6,8 +6,6 @@
 // It is no part of the published API and has no promise of stability.
 package simcontrol
 
-//go:generate go run ../../hack/servicegen -dir .
-
 import (
 	"context"
 	"encoding/json"

@@ -11,24 +11,21 @@
 //
 // # Restrictions
 //
-// The API consists of unary methods with flat messages, and the generators support
-// nothing else. Load fails on imports, options other than go_package, streaming
-// methods, oneof and optional fields, nested types, a second service, and methods
-// without a comment.
+// The API consists of unary methods with flat messages of proto3, and the generators support
+// nothing else. What they make of streams, oneofs, optional fields and nested types does not
+// compile. A file cannot import another.
 //
 // # Directives
 //
 // Some published files differ from this pattern and must stay compatible with the
-// programs that were built with them. A directive declares each difference in the
-// file, on a line of its own before the package statement:
+// programs that were built with them. A directive declares each difference, on a line of its
+// own:
 //
 //	// csi-proxy-api-gen:registered-as PATH
-//	// csi-proxy-api-gen:no-go-package
 //	// csi-proxy-api-gen:client-takes *grpc.ClientConn
 //
 // registered-as sets the path of the file in the protobuf registry, which by default
-// is the Go import path and the file's name. no-go-package means that the descriptor
-// has no go_package option. client-takes sets the parameter type of
+// is the Go import path and the file's name. client-takes sets the parameter type of
 // New<Service>Client, which by default is grpc.ClientConnInterface.
 package apis
 
@@ -52,7 +49,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/pluginpb"
 )
+
+// packageField is the number of the package statement in FileDescriptorProto.
+const packageField = 2
 
 // Set is the complete API.
 type Set struct {
@@ -123,6 +124,28 @@ func (f *File) Proto() *descriptorpb.FileDescriptorProto {
 	return proto.CloneOf(protoutil.ProtoFromFileDescriptor(f.Desc))
 }
 
+// Request returns the request to a protoc plugin for the code of all files. params are
+// parameters of the plugin.
+func (s *Set) Request(params ...string) *pluginpb.CodeGeneratorRequest {
+	req := &pluginpb.CodeGeneratorRequest{}
+	for _, f := range s.Files() {
+		// Some files have no go_package option, and adding one would change their
+		// descriptor. So the import path is a parameter.
+		params = append(params, "M"+f.Desc.Path()+"="+f.ImportPath)
+		req.FileToGenerate = append(req.FileToGenerate, f.Desc.Path())
+		p := f.Proto()
+		for _, loc := range p.GetSourceCodeInfo().GetLocation() {
+			// The comment of the package statement is in doc.go. Plugins would repeat it.
+			if len(loc.Path) == 1 && loc.Path[0] == packageField {
+				loc.LeadingComments, loc.LeadingDetachedComments = nil, nil
+			}
+		}
+		req.ProtoFile = append(req.ProtoFile, p)
+	}
+	req.Parameter = proto.String(strings.Join(params, ","))
+	return req
+}
+
 // Comment returns the comment before a declaration, without slashes and surrounding
 // blanks. It is empty if there is none.
 func Comment(d protoreflect.Descriptor) string {
@@ -151,16 +174,12 @@ func (s *Set) Files() []*File {
 // source is a .proto file before it is compiled.
 type source struct {
 	path       string // relative to the loaded directory
-	importPath string
 	registered string
 	text       []byte
-
-	noGoPackage bool
-	takesConn   bool
+	takesConn  bool
 }
 
-// Load compiles all .proto files below dir, which must be in a Go module. Its error
-// lists all problems that it finds.
+// Load compiles all .proto files below dir, which must be in a Go module.
 func Load(dir string) (*Set, error) {
 	importPath, err := importPathOf(dir)
 	if err != nil {
@@ -174,21 +193,13 @@ func Load(dir string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	set := &Set{ImportPath: importPath}
-	var problems []error
 	for i, src := range sources {
-		f := File{Path: src.path, ImportPath: src.importPath, Desc: files[i], Doc: packageDoc(files[i])}
-		if err := check(src, f.Desc); err != nil {
-			problems = append(problems, err)
-			continue
-		}
+		doc := clean(files[i].SourceLocations().ByPath(protoreflect.SourcePath{packageField}).LeadingComments)
+		f := File{Path: src.path, ImportPath: path.Join(importPath, path.Dir(src.path)), Desc: files[i], Doc: doc}
 		if err := set.add(src, f); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", src.path, err))
+			return nil, fmt.Errorf("%s: %w", src.path, err)
 		}
-	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
 	}
 	for _, g := range set.Groups {
 		slices.SortFunc(g.Versions, func(a, b *Version) int { return int(a.Version.Compare(b.Version)) })
@@ -199,7 +210,6 @@ func Load(dir string) (*Set, error) {
 // read reads the .proto files below dir, in alphabetical order of their paths.
 func read(dir, importPath string) ([]*source, error) {
 	var sources []*source
-	registered := map[string]string{} // file by registered path
 	tree := os.DirFS(dir)
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -211,21 +221,12 @@ func read(dir, importPath string) ([]*source, error) {
 		if d.IsDir() || path.Ext(name) != ".proto" {
 			return nil
 		}
-		text, err := fs.ReadFile(tree, name)
-		if err != nil {
+		src := &source{path: name, registered: path.Join(importPath, name)}
+		if src.text, err = fs.ReadFile(tree, name); err != nil {
 			return err
 		}
-		src := &source{path: name, importPath: path.Join(importPath, path.Dir(name)), text: text}
-		src.registered = path.Join(importPath, name)
-		if err := src.directives(); err != nil {
-			return err
-		}
-		if other, ok := registered[src.registered]; ok {
-			return fmt.Errorf("%s: registered as %q, but so is %s", name, src.registered, other)
-		}
-		registered[src.registered] = name
 		sources = append(sources, src)
-		return nil
+		return src.directives()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
@@ -236,55 +237,18 @@ func read(dir, importPath string) ([]*source, error) {
 	return sources, nil
 }
 
-const directivePrefix = "csi-proxy-api-gen:"
+var directive = regexp.MustCompile(`(?m)^// *csi-proxy-api-gen:(\S*) *(.*)$`)
 
-// directives parses the directives of a file.
+// directives follows the directives of a file.
 func (s *source) directives() error {
-	seen := map[string]bool{}
-	packaged := false
-	for i, line := range strings.Split(string(s.text), "\n") {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "package ") {
-			packaged = true
-		}
-		comment, ok := strings.CutPrefix(line, "//")
-		if !ok {
-			continue
-		}
-		directive, ok := strings.CutPrefix(strings.TrimSpace(comment), directivePrefix)
-		if !ok {
-			continue
-		}
-		name, value, _ := strings.Cut(directive, " ")
-		fail := func(what string) error {
-			return fmt.Errorf("%s:%d: directive %q: %s", s.path, i+1, directive, what)
-		}
-		switch {
-		case packaged:
-			return fail("has no effect after the package statement")
-		case seen[name]:
-			return fail("given twice")
-		}
-		seen[name] = true
-		switch name {
-		case "registered-as":
-			// The plugins name their output files after the registered path.
-			if path.Clean(value) != value || path.Base(value) != path.Base(s.path) {
-				return fail("want a path that ends in " + path.Base(s.path))
-			}
+	for _, d := range directive.FindAllSubmatch(s.text, -1) {
+		switch name, value := string(d[1]), string(d[2]); {
+		case name == "registered-as":
 			s.registered = value
-		case "no-go-package":
-			if value != "" {
-				return fail("takes no value")
-			}
-			s.noGoPackage = true
-		case "client-takes":
-			if value != "*grpc.ClientConn" {
-				return fail("want *grpc.ClientConn")
-			}
+		case name == "client-takes" && value == "*grpc.ClientConn":
 			s.takesConn = true
 		default:
-			return fail("unknown")
+			return fmt.Errorf("%s: unknown directive %q", s.path, d[0])
 		}
 	}
 	return nil
@@ -311,18 +275,10 @@ func compile(sources []*source) (linker.Files, error) {
 	return c.Compile(context.Background(), names...)
 }
 
-var groupName = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
-
-// add adds a file that passed check to its group.
+// add adds a file to its group.
 func (s *Set) add(src *source, f File) error {
 	parts := strings.Split(f.Path, "/")
 	if len(parts) == 1 {
-		if n := f.Desc.Services().Len(); n != 0 {
-			return fmt.Errorf("a file that belongs to no group has a service, %s", f.Desc.Services().Get(0).FullName())
-		}
-		if src.takesConn {
-			return errors.New("has a client-takes directive but no service")
-		}
 		s.Shared = append(s.Shared, &f)
 		return nil
 	}
@@ -330,15 +286,15 @@ func (s *Set) add(src *source, f File) error {
 		return errors.New("want <group>/<version>/api.proto")
 	}
 	group, version := parts[0], parts[1]
-	if !groupName.MatchString(group) {
-		return fmt.Errorf("group name %q: want %s", group, groupName)
-	}
 	ver, err := apiversion.NewVersion(version)
 	if err != nil {
 		return err
 	}
 	if pkg := string(f.Desc.Package()); pkg != version {
 		return fmt.Errorf("proto package %q: want the version, %q", pkg, version)
+	}
+	if opts, _ := f.Desc.Options().(*descriptorpb.FileOptions); opts.GetGoPackage() != "" && opts.GetGoPackage() != f.ImportPath {
+		return fmt.Errorf("go_package %q: want %q", opts.GetGoPackage(), f.ImportPath)
 	}
 	if n := f.Desc.Services().Len(); n != 1 {
 		return fmt.Errorf("%d services: want one", n)
@@ -392,12 +348,6 @@ func importPathOf(dir string) (string, error) {
 }
 
 var moduleLine = regexp.MustCompile(`(?m)^module\s+"?([^\s"]+)"?`)
-
-// packageDoc returns the comment of the package statement, which has no descriptor.
-func packageDoc(f protoreflect.FileDescriptor) string {
-	const packageField = 2 // of FileDescriptorProto
-	return clean(f.SourceLocations().ByPath(protoreflect.SourcePath{packageField}).LeadingComments)
-}
 
 // clean removes the blank that starts each line of a comment, and surrounding blanks.
 func clean(comment string) string {

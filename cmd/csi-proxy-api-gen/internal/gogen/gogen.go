@@ -1,4 +1,4 @@
-// Package gogen generates the Go packages of the API: messages and enums with the
+// Package gogen generates Go packages from .proto files: messages and enums with the
 // generator of google.golang.org/protobuf, gRPC clients and servers with
 // protoc-gen-go-grpc (both in the versions required by go.mod), methods that omit
 // secrets when a message is printed, and package comments.
@@ -12,10 +12,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"strings"
 
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/protoutil"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
 	gengo "google.golang.org/protobuf/cmd/protoc-gen-go/internal_gengo"
 	"google.golang.org/protobuf/compiler/protogen"
@@ -29,38 +33,80 @@ const Dir = "client/api"
 
 // Messages generates <Dir>/<group>/<version>/api.pb.go for all versions, the same for
 // shared files, and api_secrets.go for versions with messages that contain secrets.
-func Messages(set *apis.Set, secrets []Secret) (map[string][]byte, error) {
-	plugin, err := protogen.Options{}.New(request(set, ""))
+func Messages(set *apis.Set) (map[string][]byte, error) {
+	plugin, files, err := messages(set.Request(), set.ImportPath, Dir)
 	if err != nil {
 		return nil, err
+	}
+	return files, hideSecrets(set, plugin, files)
+}
+
+// GRPC generates <Dir>/<group>/<version>/api_grpc.pb.go. moduleDir is in the module of
+// this generator.
+func GRPC(ctx context.Context, set *apis.Set, moduleDir string) (map[string][]byte, error) {
+	// Published servers do not embed Unimplemented<Service>Server, so the generated
+	// interfaces must not require it.
+	files, err := protocGenGoGRPC(ctx, set.Request("require_unimplemented_servers=false"), set.ImportPath, Dir, moduleDir)
+	if err != nil {
+		return nil, err
+	}
+	return files, keepSignatures(set, files)
+}
+
+// Internal generates the messages and gRPC code of a service that is not part of the API, in the
+// directory of its .proto file, dir below root.
+func Internal(ctx context.Context, root, dir string) (map[string][]byte, error) {
+	protos, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(dir), "*.proto"))
+	if err != nil || len(protos) != 1 {
+		return nil, fmt.Errorf("%s has %d .proto files, want one", dir, len(protos))
+	}
+	name := filepath.Base(protos[0])
+	c := protocompile.Compiler{
+		SourceInfoMode: protocompile.SourceInfoStandard,
+		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{filepath.Dir(protos[0])}},
+	}
+	compiled, err := c.Compile(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	// The name must be unique among the .proto files of a program, and that of the file
+	// alone might not be.
+	file := proto.CloneOf(protoutil.ProtoFromFileDescriptor(compiled[0]))
+	file.Name = proto.String(path.Join(strings.ReplaceAll(file.GetPackage(), ".", "/"), name))
+	importPath := file.GetOptions().GetGoPackage()
+	req := &pluginpb.CodeGeneratorRequest{FileToGenerate: []string{file.GetName()}, ProtoFile: []*descriptorpb.FileDescriptorProto{file}}
+	_, files, err := messages(req, importPath, dir)
+	if err != nil {
+		return nil, err
+	}
+	grpc, err := protocGenGoGRPC(ctx, req, importPath, dir, filepath.Join(root, "cmd"))
+	maps.Copy(files, grpc)
+	return files, err
+}
+
+// messages runs the generator of messages. importPath is that of the output's directory dir.
+func messages(req *pluginpb.CodeGeneratorRequest, importPath, dir string) (*protogen.Plugin, map[string][]byte, error) {
+	plugin, err := protogen.Options{}.New(req)
+	if err != nil {
+		return nil, nil, err
 	}
 	for _, f := range plugin.Files {
 		gengo.GenerateFile(plugin, f)
 	}
 	plugin.SupportedFeatures = gengo.SupportedFeatures
-	files, err := collect(set, plugin.Response())
-	if err != nil {
-		return nil, err
-	}
-	if err := hideSecrets(set, plugin, secrets, files); err != nil {
-		return nil, err
-	}
-	return files, nil
+	files, err := collect(importPath, dir, plugin.Response())
+	return plugin, files, err
 }
 
-// GRPC generates <Dir>/<group>/<version>/api_grpc.pb.go. It runs protoc-gen-go-grpc as
-// a tool of the module that contains moduleDir, which must be the module of this
-// generator.
-func GRPC(ctx context.Context, set *apis.Set, moduleDir string) (map[string][]byte, error) {
-	// Published servers do not embed Unimplemented<Service>Server, so the generated
-	// interfaces must not require it.
-	req, err := proto.Marshal(request(set, "require_unimplemented_servers=false"))
+// protocGenGoGRPC runs protoc-gen-go-grpc as a tool of the module that contains moduleDir.
+func protocGenGoGRPC(ctx context.Context, req *pluginpb.CodeGeneratorRequest, importPath, dir, moduleDir string) (map[string][]byte, error) {
+	in, err := proto.Marshal(req)
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, "go", "tool", "protoc-gen-go-grpc")
 	cmd.Dir = moduleDir
-	cmd.Stdin = bytes.NewReader(req)
+	cmd.Stdin = bytes.NewReader(in)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -71,11 +117,7 @@ func GRPC(ctx context.Context, set *apis.Set, moduleDir string) (map[string][]by
 	if err := proto.Unmarshal(out, &resp); err != nil {
 		return nil, fmt.Errorf("output of protoc-gen-go-grpc: %w", err)
 	}
-	files, err := collect(set, &resp)
-	if err != nil {
-		return nil, err
-	}
-	return files, keepSignatures(set, files)
+	return collect(importPath, dir, &resp)
 }
 
 // keepSignatures restores the published parameter types of functions. The current
@@ -119,68 +161,23 @@ func Docs(set *apis.Set) (map[string][]byte, error) {
 		files[path.Join(Dir, dir, "doc.go")] = b.Bytes()
 	}
 	for _, v := range set.Versions() {
-		if v.Doc == "" {
-			return nil, fmt.Errorf("%s: the package statement has no comment", v.Path)
-		}
 		add(v.Dir(), v.Name, fmt.Sprintf("Package %s is version %s of the %s API.", v.Name, v.Name, v.Group.Name), v.Doc)
 	}
 	for _, f := range set.Shared {
-		if f.Doc == "" {
-			return nil, fmt.Errorf("%s: the package statement has no comment", f.Path)
-		}
 		pkg := path.Base(f.ImportPath)
-		if _, ok := files[path.Join(Dir, "doc.go")]; ok {
-			return nil, fmt.Errorf("%s: only one file may belong to no group, because its comment is the package comment", f.Path)
-		}
 		add(".", pkg, fmt.Sprintf("Package %s contains the published API, with a directory for each group and version.", pkg), f.Doc)
 	}
 	return files, nil
 }
 
-// request returns the request to a protoc plugin for the code of all files.
-func request(set *apis.Set, param string) *pluginpb.CodeGeneratorRequest {
-	req := &pluginpb.CodeGeneratorRequest{}
-	var params []string
-	if param != "" {
-		params = append(params, param)
-	}
-	for _, f := range set.Files() {
-		// Some files have no go_package option, and adding one would change their
-		// descriptor. So the import path is a parameter.
-		params = append(params, "M"+f.Desc.Path()+"="+f.ImportPath)
-		req.FileToGenerate = append(req.FileToGenerate, f.Desc.Path())
-		req.ProtoFile = append(req.ProtoFile, withoutPackageComment(f.Proto()))
-	}
-	req.Parameter = proto.String(strings.Join(params, ","))
-	return req
-}
-
-// withoutPackageComment removes the comments of the package statement, which are in
-// doc.go. The plugins would repeat them in every file.
-func withoutPackageComment(f *descriptorpb.FileDescriptorProto) *descriptorpb.FileDescriptorProto {
-	const packageField = 2 // of FileDescriptorProto
-	for _, loc := range f.GetSourceCodeInfo().GetLocation() {
-		if len(loc.Path) == 1 && loc.Path[0] == packageField {
-			loc.LeadingComments = nil
-			loc.LeadingDetachedComments = nil
-		}
-	}
-	return f
-}
-
-// collect returns the files in a plugin's response.
-func collect(set *apis.Set, resp *pluginpb.CodeGeneratorResponse) (map[string][]byte, error) {
+// collect returns the files in a plugin's response, whose names begin with importPath, below dir.
+func collect(importPath, dir string, resp *pluginpb.CodeGeneratorResponse) (map[string][]byte, error) {
 	if resp.GetError() != "" {
 		return nil, errors.New(resp.GetError())
 	}
 	files := map[string][]byte{}
 	for _, f := range resp.GetFile() {
-		rel, ok := strings.CutPrefix(f.GetName(), set.ImportPath+"/")
-		if !ok || f.GetInsertionPoint() != "" {
-			return nil, fmt.Errorf("plugin returned file %q (insertion point %q), which is not below %s",
-				f.GetName(), f.GetInsertionPoint(), set.ImportPath)
-		}
-		files[path.Join(Dir, rel)] = []byte(f.GetContent())
+		files[path.Join(dir, strings.TrimPrefix(f.GetName(), importPath))] = []byte(f.GetContent())
 	}
 	return files, nil
 }

@@ -3,7 +3,6 @@ package gogen
 import (
 	"bytes"
 	_ "embed"
-	"errors"
 	"fmt"
 	"go/format"
 	"path"
@@ -16,141 +15,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A Secret is a field that must not be visible when its message is printed.
+// secretName matches the names of fields that must not be visible when their message is printed.
 //
 // The field remains an ordinary string, because published programs use it and the
 // descriptors are published. The message gets methods that print stars instead of the
 // secret.
-type Secret struct {
-	Group    string
-	Versions []string
-	Message  string // as in the .proto file
-	Field    string // as in the .proto file
-}
-
-// PublishedSecrets returns the secrets of the published API.
-func PublishedSecrets() []Secret {
-	return []Secret{
-		{"iscsi", []string{"v1alpha1", "v1alpha2"}, "ConnectTargetRequest", "chap_secret"},
-		{"iscsi", []string{"v1alpha2"}, "SetMutualChapSecretRequest", "MutualChapSecret"},
-		{"smb", []string{"v1alpha1", "v1beta1", "v1beta2", "v1", "v2alpha1"}, "NewSmbGlobalMappingRequest", "password"},
-		{"smb", []string{"v2alpha1"}, "UpdateSmbGlobalMappingRequest", "password"},
-	}
-}
-
-// secretName matches the names of fields that must be in the table.
 var secretName = regexp.MustCompile(`(?i)password|secret`)
-
-// secretFields returns the fields of the table. Its error lists all problems: entries
-// whose field does not exist or cannot be hidden, and fields that have the name of a
-// secret but no entry.
-func secretFields(set *apis.Set, table []Secret) (map[protoreflect.FieldDescriptor]bool, error) {
-	fields := map[protoreflect.FieldDescriptor]bool{}
-	var problems []error
-	for _, s := range table {
-		if len(s.Versions) == 0 {
-			problems = append(problems, fmt.Errorf("secret %s of %s in group %s: no versions", s.Field, s.Message, s.Group))
-		}
-		for _, version := range s.Versions {
-			f, err := s.find(set, version)
-			if err == nil && fields[f] {
-				err = errors.New("listed twice")
-			}
-			if err != nil {
-				problems = append(problems, fmt.Errorf("secret %s of %s in %s/%s: %w", s.Field, s.Message, s.Group, version, err))
-				continue
-			}
-			fields[f] = true
-		}
-	}
-	holds := map[protoreflect.MessageDescriptor]bool{}
-	for f := range fields {
-		holds[f.ContainingMessage()] = true
-	}
-	for _, file := range set.Files() {
-		for m := range all(file.Desc.Messages()) {
-			for f := range all(m.Fields()) {
-				if isText(f) && secretName.MatchString(string(f.Name())) && !fields[f] {
-					problems = append(problems, fmt.Errorf("%s: field %s of %s has the name of a secret: add it to PublishedSecrets", file.Path, f.Name(), m.Name()))
-				}
-				if err := printable(f, holds); err != nil {
-					problems = append(problems, fmt.Errorf("%s: field %s of %s: %w", file.Path, f.Name(), m.Name(), err))
-				}
-			}
-		}
-	}
-	return fields, errors.Join(problems...)
-}
-
-// find returns the field in one of the versions.
-func (s Secret) find(set *apis.Set, version string) (protoreflect.FieldDescriptor, error) {
-	i := slices.IndexFunc(set.Versions(), func(v *apis.Version) bool { return v.Group.Name == s.Group && v.Name == version })
-	if i < 0 {
-		return nil, errors.New("no such version")
-	}
-	m := set.Versions()[i].Desc.Messages().ByName(protoreflect.Name(s.Message))
-	if m == nil {
-		return nil, errors.New("no such message")
-	}
-	f := m.Fields().ByName(protoreflect.Name(s.Field))
-	switch {
-	case f == nil:
-		return nil, errors.New("no such field")
-	case f.Kind() != protoreflect.StringKind || f.IsList():
-		return nil, errors.New("want a single string; other types cannot be hidden")
-	}
-	return f, nil
-}
-
-// isText reports whether a field contains one or more strings or bytes.
-func isText(f protoreflect.FieldDescriptor) bool {
-	if f.IsMap() {
-		f = f.MapValue()
-	}
-	return f.Kind() == protoreflect.StringKind || f.Kind() == protoreflect.BytesKind
-}
-
-// printable returns an error if the generated methods cannot hide a secret. They are
-// not called when the message is printed as part of another message, and they handle
-// only one level of messages inside their message.
-func printable(f protoreflect.FieldDescriptor, holds map[protoreflect.MessageDescriptor]bool) error {
-	of := f
-	if f.IsMap() {
-		of = f.MapValue()
-	}
-	if of.Message() == nil {
-		return nil
-	}
-	if holds[of.Message()] {
-		return fmt.Errorf("%s contains a secret, so it must not be part of another message", of.Message().Name())
-	}
-	if !holds[f.ContainingMessage()] {
-		return nil
-	}
-	if f.IsMap() || f.IsList() {
-		return errors.New("a message with a secret must not contain lists or maps of messages")
-	}
-	for g := range all(of.Message().Fields()) {
-		if g.Message() != nil {
-			return errors.New("a message with a secret must not contain more than one level of messages")
-		}
-	}
-	return nil
-}
-
-// all returns an iterator over a list of descriptors.
-func all[D any](list interface {
-	Len() int
-	Get(int) D
-}) func(func(D) bool) {
-	return func(yield func(D) bool) {
-		for i := range list.Len() {
-			if !yield(list.Get(i)) {
-				return
-			}
-		}
-	}
-}
 
 //go:embed secrets.go.tmpl
 var secretsText string
@@ -164,34 +34,66 @@ type secretMessage struct {
 	Parts   []string // fields that are messages
 }
 
+// secretMessages returns the messages of a file that contain secrets. It refuses what the
+// generated methods cannot hide.
+func secretMessages(file *protogen.File) (found []secretMessage, err error) {
+	holds := map[*protogen.Message]bool{}
+	for _, m := range file.Messages {
+		msg := secretMessage{Name: m.GoIdent.GoName}
+		for _, f := range m.Fields {
+			switch {
+			case isText(f.Desc) && secretName.MatchString(string(f.Desc.Name())):
+				if f.Desc.Kind() != protoreflect.StringKind || f.Desc.IsList() {
+					return nil, fmt.Errorf("field %s of %s has the name of a secret: want a single string; other types cannot be hidden", f.Desc.Name(), msg.Name)
+				}
+				msg.Secrets = append(msg.Secrets, f.GoName)
+			case f.Message != nil:
+				msg.Parts = append(msg.Parts, f.GoName)
+			}
+		}
+		if len(msg.Secrets) > 0 {
+			holds[m] = true
+			found = append(found, msg)
+		}
+	}
+	for _, m := range file.Messages {
+		for _, f := range m.Fields {
+			part := f.Message
+			if f.Desc.IsMap() {
+				part = f.Message.Fields[1].Message
+			}
+			switch {
+			case part == nil:
+			case holds[part]: // its methods are not called then
+				err = fmt.Errorf("%s contains a secret, so it must not be part of another message", part.Desc.Name())
+			case holds[m] && (f.Desc.IsMap() || f.Desc.IsList()):
+				err = fmt.Errorf("a message with a secret must not contain lists or maps of messages")
+			case holds[m] && slices.ContainsFunc(part.Fields, func(f *protogen.Field) bool { return f.Message != nil }):
+				err = fmt.Errorf("a message with a secret must not contain more than one level of messages")
+			}
+			if err != nil {
+				return nil, fmt.Errorf("field %s of %s: %w", f.Desc.Name(), m.Desc.Name(), err)
+			}
+		}
+	}
+	return found, nil
+}
+
+// isText reports whether a field contains one or more strings or bytes.
+func isText(f protoreflect.FieldDescriptor) bool {
+	if f.IsMap() {
+		f = f.MapValue()
+	}
+	return f.Kind() == protoreflect.StringKind || f.Kind() == protoreflect.BytesKind
+}
+
 // hideSecrets adds <Dir>/<group>/<version>/api_secrets.go for versions with secrets, and
 // changes the String methods of their messages to use it.
-func hideSecrets(set *apis.Set, plugin *protogen.Plugin, table []Secret, files map[string][]byte) error {
-	secrets, err := secretFields(set, table)
-	if err != nil {
-		return err
-	}
-	// The plugin has its own descriptors with the same names.
-	isSecret := map[string]bool{}
-	key := func(f protoreflect.FieldDescriptor) string { return f.ParentFile().Path() + ":" + string(f.FullName()) }
-	for f := range secrets {
-		isSecret[key(f)] = true
-	}
+func hideSecrets(set *apis.Set, plugin *protogen.Plugin, files map[string][]byte) error {
 	for _, v := range set.Versions() {
-		var messages []secretMessage
-		for _, m := range plugin.FilesByPath[v.Desc.Path()].Messages {
-			msg := secretMessage{Name: m.GoIdent.GoName}
-			for _, f := range m.Fields {
-				switch {
-				case isSecret[key(f.Desc)]:
-					msg.Secrets = append(msg.Secrets, f.GoName)
-				case f.Message != nil:
-					msg.Parts = append(msg.Parts, f.GoName)
-				}
-			}
-			if len(msg.Secrets) > 0 {
-				messages = append(messages, msg)
-			}
+		messages, err := secretMessages(plugin.FilesByPath[v.Desc.Path()])
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.Path, err)
 		}
 		if len(messages) == 0 {
 			continue

@@ -18,9 +18,10 @@ import (
 
 // emitter generates the file of a group.
 type emitter struct {
-	*generator
-	group *apis.Group
-	pkg   *goPackage
+	*Config
+	group   *apis.Group
+	pkg     *goPackage
+	methods map[*apis.Version]map[string]*method
 
 	thing    string          // what the user must write by hand if it cannot be generated
 	versions []*apis.Version // versions of the current row; exceptions must apply to all of them
@@ -31,7 +32,6 @@ type emitter struct {
 	absent func(of string, f goField)
 
 	helpers map[string]string // conversions of nested messages, by function name
-	types   map[string]string // type in pkg of each of these conversions
 	order   []string
 	numbers map[string]bool // assertions about enum numbers
 
@@ -48,21 +48,11 @@ func (e *emitter) fail(format string, args ...any) string {
 	return ""
 }
 
-func (g *generator) newEmitter(group *apis.Group, pkg *goPackage, thing string) *emitter {
-	return &emitter{generator: g, group: group, pkg: pkg, thing: thing,
-		helpers: map[string]string{}, types: map[string]string{}, numbers: map[string]bool{}}
-}
-
-// emit returns the file with the rows of a group and their table.
-func (g *generator) emit(group *apis.Group, pkg *goPackage, pkgImport string) ([]byte, error) {
-	e := g.newEmitter(group, pkg, "row")
-
+// emit returns the file with the rows of the group and their table.
+func (e *emitter) emit(all []*row) ([]byte, error) {
 	var rows, table bytes.Buffer
 	needsContext := false
-	for _, r := range g.rows {
-		if r.group != group {
-			continue
-		}
+	for _, r := range all {
 		if !r.hand {
 			needsContext = true
 			rows.WriteString(e.row(r))
@@ -78,26 +68,26 @@ func (g *generator) emit(group *apis.Group, pkg *goPackage, pkgImport string) ([
 	if needsContext {
 		b.WriteString("\t\"context\"\n\n")
 	}
-	for _, v := range group.Versions {
+	for _, v := range e.group.Versions {
 		fmt.Fprintf(&b, "\t%q\n", v.ImportPath)
 	}
 	if e.converts {
 		fmt.Fprintf(&b, "\t%q\n", convertImport)
 	}
-	fmt.Fprintf(&b, "\t%q\n)\n", pkgImport)
+	fmt.Fprintf(&b, "\t%q\n)\n", e.pkg.path)
 	b.Write(rows.Bytes())
 	b.WriteString(e.needed())
 
-	fmt.Fprintf(&b, "\n// %s returns the versions of the %s API, oldest first. They call impl after check.\n", goName(group.Service), group.Name)
-	fmt.Fprintf(&b, "func %s(impl %s.Service, check Check) []Service {\n\treturn services(%q, impl, check, []version{\n", goName(group.Service), pkg.name, group.Name)
-	for _, v := range group.Versions {
+	fmt.Fprintf(&b, "\n// %s returns the versions of the %s API, oldest first. They call impl after check.\n", goName(e.group.Service), e.group.Name)
+	fmt.Fprintf(&b, "func %s(impl %s.Service, check Check) []Service {\n\treturn services(%q, impl, check, []version{\n", goName(e.group.Service), e.pkg.name, e.group.Name)
+	for _, v := range e.group.Versions {
 		fmt.Fprintf(&b, "\t\t{%q, %s.%s},\n", v.Name, v.Name, fileVariable(v.Service.ParentFile().Path()))
 	}
-	fmt.Fprintf(&b, "\t}, []row[%s.Service]{\n%s\t})\n}\n", pkg.name, table.Bytes())
+	fmt.Fprintf(&b, "\t}, []row[%s.Service]{\n%s\t})\n}\n", e.pkg.name, table.Bytes())
 
 	text, err := format.Source(b.Bytes())
 	if err != nil {
-		return nil, fmt.Errorf("group %s: generated code: %w", group.Name, err)
+		return nil, fmt.Errorf("group %s: generated code: %w", e.group.Name, err)
 	}
 	return text, nil
 }
@@ -146,13 +136,13 @@ func (e *emitter) row(r *row) string {
 	}
 	v := r.newest.version
 	name := goName(r.name)
-	sig, ok := e.pkg.methods[name]
+	sig, ok := e.pkg.method(name)
 	if !ok {
-		return e.fail("%s: %s.Service has no method %s: write %s by hand in %s", r.newest, e.pkg.name, name, r.function(), e.Wire)
+		return e.fail("%s: %s.Service has no method %s: write %s by hand in %s", r.newest, e.pkg.name, name, r.function(), e.WireDir)
 	}
 
-	request := e.literal(v, r.newest.Input, sig.request, fromWire, "in")
-	response := e.literal(v, r.newest.Output, sig.response, toWire, "out")
+	request := e.literal(v, r.newest.Input, sig.Request, fromWire, "in")
+	response := e.literal(v, r.newest.Output, sig.Response, toWire, "out")
 	in := "in"
 	if len(r.newest.Input.Fields) == 0 {
 		in = "_"
@@ -163,7 +153,7 @@ func (e *emitter) row(r *row) string {
 	fmt.Fprintf(&b, "func %s(ctx context.Context, to target[%s.Service], %s *%s.%s) (*%s.%s, error) {\n",
 		r.function(), e.pkg.name, in, v.Name, r.newest.Input.GoIdent.GoName, v.Name, r.newest.Output.GoIdent.GoName)
 	call := fmt.Sprintf("ask(ctx, to, %s.Service.%s, &%s)", e.pkg.name, name, request)
-	if len(e.pkg.structs[sig.response]) == 0 {
+	if len(e.pkg.structs[sig.Response]) == 0 {
 		fmt.Fprintf(&b, "\tif _, err := %s; err != nil {\n\t\treturn nil, err\n\t}\n", call)
 	} else {
 		fmt.Fprintf(&b, "\tout, err := %s\n\tif err != nil {\n\t\treturn nil, err\n\t}\n", call)
@@ -183,9 +173,6 @@ const (
 // literal returns a composite literal of one side, filled from a variable of the other
 // side.
 func (e *emitter) literal(v *apis.Version, m *protogen.Message, goType string, dir direction, from string) string {
-	if _, ok := e.pkg.structs[goType]; !ok {
-		return e.fail("%s: message %s: %s has no struct %s", v, m.Desc.Name(), e.pkg.name, goType)
-	}
 	var fields []string
 	placed := map[string]bool{}
 	for _, f := range m.Fields {
@@ -197,10 +184,6 @@ func (e *emitter) literal(v *apis.Version, m *protogen.Message, goType string, d
 		if !ok {
 			e.fail("%s: field %s.%s: %s.%s has no field %s; %s",
 				v, m.Desc.Name(), f.Desc.Name(), e.pkg.name, goType, name, e.remedy())
-			continue
-		}
-		if placed[name] {
-			e.fail("%s: field %s.%s and another field both match %s.%s.%s", v, m.Desc.Name(), f.Desc.Name(), e.pkg.name, goType, name)
 			continue
 		}
 		placed[name] = true
@@ -239,141 +222,69 @@ func (e *emitter) remedy() string {
 
 // dropped reports whether exceptions drop a field, in all versions of the row.
 func (e *emitter) dropped(message protoreflect.Name, field string) bool {
-	n := 0
-	for _, v := range e.versions {
-		if x := e.exception(v, message, field); x != nil && x.As == "" {
-			e.use(x, v)
-			n++
-		}
-	}
-	if n > 0 && n < len(e.versions) {
-		e.fail("exceptions: %s.%s of %s must be dropped in all versions that share a row or in none", message, field, e.group.Name)
-	}
-	return n > 0
+	return !slices.ContainsFunc(e.versions, func(v *apis.Version) bool {
+		x := e.exception(v, message, field)
+		return x == nil || x.As != ""
+	})
 }
 
-// value returns the conversion of the value of a field.
+// value returns the conversion of the value of a field. The compiler refuses it if the field has
+// another type in pkg.
 func (e *emitter) value(v *apis.Version, f *protogen.Field, goType string, dir direction, from string) string {
-	where := fmt.Sprintf("%s: field %s.%s", v, f.Parent.Desc.Name(), f.Desc.Name())
 	switch {
+	case f.Desc.IsMap() && f.Message.Fields[1].Message != nil:
+		e.converts = true
+		_, rest, _ := strings.Cut(goType, "]")
+		return fmt.Sprintf("convert.Map(%s, %s)", from, e.helper(v, f.Message.Fields[1].Message, rest, dir))
 	case f.Desc.IsMap():
-		key, value := f.Message.Fields[0], f.Message.Fields[1]
-		rest, ok := strings.CutPrefix(goType, "map["+scalar(key)+"]")
-		if !ok {
-			return e.mismatch(where, "map<"+key.Desc.Kind().String()+", …>", goType)
-		}
-		if value.Message != nil {
-			e.converts = true
-			return fmt.Sprintf("convert.Map(%s, %s)", from, e.helper(v, value.Message, where, rest, dir))
-		}
-		if scalar(value) != rest {
-			return e.mismatch(where, "map<…, "+value.Desc.Kind().String()+">", goType)
-		}
 		return from
 	case f.Message != nil && f.Desc.IsList():
-		rest, ok := strings.CutPrefix(goType, "[]")
-		if !ok {
-			return e.mismatch(where, "repeated "+string(f.Message.Desc.Name()), goType)
-		}
 		e.converts = true
-		return fmt.Sprintf("convert.Slice(%s, %s)", from, e.helper(v, f.Message, where, rest, dir))
+		return fmt.Sprintf("convert.Slice(%s, %s)", from, e.helper(v, f.Message, strings.TrimPrefix(goType, "[]"), dir))
 	case f.Message != nil:
-		return fmt.Sprintf("%s(%s)", e.helper(v, f.Message, where, goType, dir), from)
+		return fmt.Sprintf("%s(%s)", e.helper(v, f.Message, goType, dir), from)
 	case f.Enum != nil && !f.Desc.IsList():
-		return e.enum(v, f.Enum, where, goType, dir, from)
-	}
-	want := scalar(f)
-	if f.Desc.IsList() {
-		want = "[]" + want
-	}
-	if want != goType || strings.Contains(want, "?") {
-		return e.mismatch(where, label(f)+f.Desc.Kind().String(), goType)
+		return e.enum(v, f, goType, dir, from)
 	}
 	return from
 }
 
-func (e *emitter) mismatch(where, proto, goType string) string {
-	return e.fail("%s is %s, but %s in pkg: write the %s by hand", where, proto, goType, e.thing)
-}
-
-// scalar returns the Go type of a field that is not a message, with a question mark if
-// rows do not support it.
-func scalar(f *protogen.Field) string {
-	switch f.Desc.Kind() {
-	case protoreflect.BoolKind, protoreflect.StringKind:
-		return f.Desc.Kind().String()
-	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-		return "int32"
-	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		return "uint32"
-	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
-		return "int64"
-	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		return "uint64"
-	case protoreflect.FloatKind:
-		return "float32"
-	case protoreflect.DoubleKind:
-		return "float64"
-	case protoreflect.BytesKind:
-		return "[]byte"
-	}
-	return "?" + f.Desc.Kind().String()
-}
-
 // helper generates the function that converts a nested message, and returns its name. It
 // converts nil to nil.
-func (e *emitter) helper(v *apis.Version, m *protogen.Message, where, goType string, dir direction) string {
-	goType, ok := strings.CutPrefix(goType, "*")
-	if !ok {
-		return e.mismatch(where, "message "+string(m.Desc.Name()), goType)
-	}
+func (e *emitter) helper(v *apis.Version, m *protogen.Message, goType string, dir direction) string {
+	goType = strings.TrimPrefix(goType, "*")
 	version := strings.ToUpper(v.Name[:1]) + v.Name[1:]
-	message := "*" + v.Name + "." + m.GoIdent.GoName
-	inner := "*" + e.pkg.name + "." + goType
-	name, from, to := fmt.Sprintf("from%s%s%s", goName(e.group.Service), version, m.GoIdent.GoName), message, inner
+	way, from, to := "from", "*"+v.Name+"."+m.GoIdent.GoName, "*"+e.pkg.name+"."+goType
 	if dir == toWire {
-		name, from, to = fmt.Sprintf("to%s%s%s", goName(e.group.Service), version, m.GoIdent.GoName), inner, message
+		way, from, to = "to", to, from
 	}
+	name := way + goName(e.group.Service) + version + m.GoIdent.GoName
 	if _, ok := e.helpers[name]; !ok {
 		e.order = append(e.order, name)
-		e.types[name] = inner
 		e.helpers[name] = fmt.Sprintf("\nfunc %s(in %s) %s {\n\tif in == nil {\n\t\treturn nil\n\t}\n\treturn &%s\n}\n",
 			name, from, to, e.literal(v, m, goType, dir, "in"))
-	}
-	if e.types[name] != inner {
-		return e.fail("%s: message %s is %s here but %s elsewhere in pkg: write the %s by hand", where, m.Desc.Name(), inner, e.types[name], e.thing)
 	}
 	return name
 }
 
-// enum returns the conversion of an enum, after checking that pkg has a constant for each
-// value.
-func (e *emitter) enum(v *apis.Version, enum *protogen.Enum, where, goType string, dir direction, from string) string {
+// enum returns the conversion of an enum by number. The generated code makes the compiler check
+// that pkg has a constant with the number of each value.
+func (e *emitter) enum(v *apis.Version, f *protogen.Field, goType string, dir direction, from string) string {
 	if underlying := e.pkg.named[goType]; underlying != "int32" && underlying != "uint32" {
-		return e.mismatch(where, "enum "+string(enum.Desc.Name()), goType)
+		return e.fail("%s: field %s.%s is an enum, but %s in pkg: write the %s by hand", v, f.Parent.Desc.Name(), f.Desc.Name(), goType, e.thing)
 	}
-	for _, value := range enum.Values {
+	for _, value := range f.Enum.Values {
 		short := string(value.Desc.Name())
-		long := upperSnake(goType) + "_" + short
-		name := long
-		number, ok := e.pkg.consts[name]
-		if !ok {
+		name := upperSnake(goType) + "_" + short
+		if !e.pkg.consts[name] {
 			name = short
-			number, ok = e.pkg.consts[name]
 		}
-		switch {
-		case !ok:
-			e.fail("%s: enum value %s: %s has neither a constant %s nor %s", where, short, e.pkg.name, long, short)
-		case number != int64(value.Desc.Number()):
-			e.fail("%s: enum value %s is %d, but %s.%s is %d", where, short, value.Desc.Number(), e.pkg.name, name, number)
-		default:
-			e.numbers[fmt.Sprintf("int32(%s.%s)-int32(%s.%s)", v.Name, value.GoIdent.GoName, e.pkg.name, name)] = true
-		}
+		e.numbers[fmt.Sprintf("int32(%s.%s)-int32(%s.%s)", v.Name, value.GoIdent.GoName, e.pkg.name, name)] = true
 	}
 	if dir == fromWire {
 		return fmt.Sprintf("%s.%s(%s)", e.pkg.name, goType, from)
 	}
-	return fmt.Sprintf("%s.%s(%s)", v.Name, enum.GoIdent.GoName, from)
+	return fmt.Sprintf("%s.%s(%s)", v.Name, f.Enum.GoIdent.GoName, from)
 }
 
 // upperSnake converts ServiceStatus to SERVICE_STATUS.

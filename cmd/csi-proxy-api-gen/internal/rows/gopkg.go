@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,18 +17,25 @@ import (
 // goPackage contains the declarations of the Go package of a group, without type
 // checking. That is enough to match fields; the compiler checks the rest.
 type goPackage struct {
-	name    string
-	structs map[string][]goField
-	named   map[string]string // type X uint32
-	consts  map[string]int64
-	methods map[string]goMethod // of Service, including embedded interfaces
-	order   []string            // names of methods in the order of the source
+	name, path string
+	structs    map[string][]goField
+	named      map[string]string // type X uint32
+	consts     map[string]bool
+	methods    []goMethod // of Service, including embedded interfaces
 }
 
 type goField struct{ name, typ string }
 
-// goMethod is a method M(context.Context, *Request) (*Response, error).
-type goMethod struct{ request, response string }
+// goMethod is a method Name(context.Context, *Request) (*Response, error).
+type goMethod struct{ Name, Request, Response string }
+
+func (p *goPackage) method(name string) (goMethod, bool) {
+	i := slices.IndexFunc(p.methods, func(m goMethod) bool { return m.Name == name })
+	if i < 0 {
+		return goMethod{}, false
+	}
+	return p.methods[i], true
+}
 
 func (p *goPackage) field(of, name string) (goField, bool) {
 	i := slices.IndexFunc(p.structs[of], func(f goField) bool { return f.name == name })
@@ -61,17 +67,17 @@ func sourceFiles(fset *token.FileSet, dir string) (map[string]*ast.File, error) 
 	return files, nil
 }
 
-// readGroup reads the package of a group.
-func readGroup(dir string) (*goPackage, error) {
+// readGroup reads the package of a group in dir, whose import path is path.
+func readGroup(dir, path string) (*goPackage, error) {
 	files, err := sourceFiles(token.NewFileSet(), dir)
 	if err != nil {
 		return nil, err
 	}
 	p := &goPackage{
+		path:    path,
 		structs: map[string][]goField{},
 		named:   map[string]string{},
-		consts:  map[string]int64{},
-		methods: map[string]goMethod{},
+		consts:  map[string]bool{},
 	}
 	interfaces := map[string]*ast.InterfaceType{}
 	for _, f := range files {
@@ -89,8 +95,8 @@ func readGroup(dir string) (*goPackage, error) {
 						interfaces[spec.Name.Name] = t
 					}
 				case *ast.ValueSpec:
-					if gen.Tok == token.CONST {
-						p.addConsts(spec)
+					for _, n := range spec.Names {
+						p.consts[n.Name] = gen.Tok == token.CONST
 					}
 				}
 			}
@@ -140,49 +146,68 @@ func (p *goPackage) addMethods(t *ast.InterfaceType, interfaces map[string]*ast.
 		in := types.ExprString(sig.Params.List[len(sig.Params.List)-1].Type)
 		out := types.ExprString(sig.Results.List[0].Type)
 		if strings.HasPrefix(in, "*") && strings.HasPrefix(out, "*") {
-			p.methods[m.Names[0].Name] = goMethod{in[1:], out[1:]}
-			p.order = append(p.order, m.Names[0].Name)
+			p.methods = append(p.methods, goMethod{m.Names[0].Name, in[1:], out[1:]})
 		}
 	}
 }
 
-// addConsts adds constants that are integer literals.
-func (p *goPackage) addConsts(spec *ast.ValueSpec) {
-	for i, n := range spec.Names {
-		if i >= len(spec.Values) {
-			return
-		}
-		lit, ok := spec.Values[i].(*ast.BasicLit)
-		if !ok || lit.Kind != token.INT {
-			continue
-		}
-		if v, err := strconv.ParseInt(lit.Value, 0, 64); err == nil {
-			p.consts[n.Name] = v
-		}
-	}
+// handMethod is a hand-written method.
+type handMethod struct {
+	texts  []string // its string literals, which include the method of the API that it calls
+	fields []string // that it reads from the request, the variable in
 }
 
-// handName matches the name of a hand-written row.
-var handName = regexp.MustCompile(`^(v[0-9]+(?:(?:alpha|beta)[0-9]+)?)_([A-Z]\w*)$`)
-
-// handWritten returns the files of hand-written rows by function name,
-// <version>_<Method>.
-func handWritten(dir string) (map[string]string, error) {
+// handWritten returns the hand-written functions of a package by name, and methods by
+// "Type.Method".
+func handWritten(dir string) (map[string]handMethod, error) {
 	files, err := sourceFiles(token.NewFileSet(), dir)
 	if err != nil {
 		return nil, err
 	}
-	hand := map[string]string{}
-	for name, f := range files {
+	hand := map[string]handMethod{}
+	for _, f := range files {
 		if ast.IsGenerated(f) {
 			continue
 		}
 		for _, decl := range f.Decls {
 			fn, ok := decl.(*ast.FuncDecl)
-			if ok && fn.Recv == nil && handName.MatchString(fn.Name.Name) {
-				hand[fn.Name.Name] = filepath.Base(name)
+			if !ok {
+				continue
 			}
+			name := fn.Name.Name
+			if fn.Recv != nil {
+				name = strings.TrimPrefix(types.ExprString(fn.Recv.List[0].Type), "*") + "." + name
+			}
+			hand[name] = handMethod{textsIn(fn), fieldsIn(fn)}
 		}
 	}
 	return hand, nil
+}
+
+// textsIn returns the string literals of a function.
+func textsIn(fn *ast.FuncDecl) []string {
+	var texts []string
+	ast.Inspect(fn, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if text, err := strconv.Unquote(lit.Value); err == nil {
+				texts = append(texts, text)
+			}
+		}
+		return true
+	})
+	return texts
+}
+
+// fieldsIn returns the fields of the variable in that a function uses.
+func fieldsIn(fn *ast.FuncDecl) []string {
+	var fields []string
+	ast.Inspect(fn, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "in" {
+				fields = append(fields, sel.Sel.Name)
+			}
+		}
+		return true
+	})
+	return fields
 }

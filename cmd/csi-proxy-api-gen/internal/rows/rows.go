@@ -1,5 +1,6 @@
-// Package rows generates the rows of package internal/wire, which serve every method of
-// every version.
+// Package rows generates the code between the versions of the API and the Services of pkg: the
+// rows of package internal/wire, which serve every method of every version, and the clients of
+// package pkg/remote, which call them.
 //
 // # Rows
 //
@@ -10,10 +11,8 @@
 //
 // # Matching of fields
 //
-// Fields are matched by name, in the spelling of pkg (Id is ID), and must have equal
-// types. An enum is converted by number, after the generator has compared its numbers
-// with the constants of the package; the generated code makes the compiler check that,
-// too.
+// Fields are matched by name, in the spelling of pkg (Id is ID). That their types are equal, and
+// the numbers of an enum those of the constants in pkg, the compiler checks in the generated code.
 //
 // Versions grow by fields, so an older message may lack a field of pkg: in a request it
 // is zero, and in a response it is left out. A field of a message always needs its field
@@ -25,19 +24,34 @@
 //
 // A function <version>_<Method> in the package of the rows serves the method in that
 // version and in all older versions with the same messages, up to the next such
-// function. The generator adds these functions to the table of the group, and prints
-// them.
+// function. The generator adds these functions to the table of the group.
 //
 // # Fakes
 //
 // The generator also writes a fake of each Service for the tests of rows, so that a new
 // method needs no change in tests.
+//
+// # Clients
+//
+// A client of pkg/remote implements the group's Service. A method of the Service has a function
+// for each form of its messages, named after the newest version with this form, as in
+// v1_PartitionDisk, and the client calls the function for the version that is used.
+//
+// The newest version of a group must have every method of the Service, generated or
+// hand-written. If an older version lacks it, or a field of the request that is set, the
+// client returns an error; a field that its response lacks is zero. To detect methods that
+// a version has under another name, the generator fails if a method of a version is never
+// called.
+//
+// The generator leaves out functions that are defined in another file of the package. A function
+// v1beta2_PartitionDisk serves v1beta2, and older versions if the
+// method of the API that it calls has the same messages there; the function contains its
+// name as a string literal. Fields of the request that it does not read are those that the
+// version does not have. A method of the client itself, like Filesystem.PathValid,
+// serves all versions.
 package rows
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"path"
 	"path/filepath"
@@ -50,113 +64,32 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
 )
 
-// Config is the configuration of the generator.
+// Config is the configuration of the generator. Directories are relative to Root, with slashes.
 type Config struct {
 	Root string // of the repository
 
-	Wire      string // directory of the rows, relative to Root, with slashes
-	Pkg       string // directory of the packages of the groups, likewise
+	WireDir   string // of the rows
+	RemoteDir string // of the clients
+	Pkg       string // of the packages of the groups
 	PkgImport string // import path of Pkg
 
 	Exceptions []Exception
-
-	// Log receives the list of hand-written rows.
-	Log io.Writer
 }
 
 // New returns the configuration for this repository.
-func New(root string, log io.Writer) *Config {
+func New(root string) *Config {
 	return &Config{
 		Root:       root,
-		Wire:       "internal/wire",
+		WireDir:    "internal/wire",
+		RemoteDir:  "pkg/remote",
 		Pkg:        "pkg",
 		PkgImport:  "github.com/kubernetes-csi/csi-proxy/v2/pkg",
 		Exceptions: PublishedExceptions(),
-		Log:        log,
 	}
 }
 
-// generator is one run.
-type generator struct {
-	*Config
-	set   *apis.Set
-	files map[string]*protogen.File
-	hand  map[string]string // hand-written rows: file by function
-
-	methods map[*apis.Version]map[string]*method
-	rows    []*row // in the order of groups, then by method, then newest first
-
-	usedExceptions map[int]map[string]bool // versions for which the exception was needed
-	problems       []error
-}
-
-// row is a function in package wire.
-type row struct {
-	group    *apis.Group
-	name     string // of the method
-	methods  []*method
-	versions []string // oldest first
-	hand     bool
-	newest   *method // whose messages the row uses
-	complete bool    // no newer version has the method, so no field may be missing
-}
-
-// function returns the name of the row's function.
-func (r *row) function() string { return r.newest.version.Name + "_" + r.name }
-
-// Generate returns <group>_rows.go and a fake of the Service for each group.
-func (c *Config) Generate(set *apis.Set) (map[string][]byte, error) {
-	g := &generator{
-		Config:         c,
-		set:            set,
-		methods:        map[*apis.Version]map[string]*method{},
-		usedExceptions: map[int]map[string]bool{},
-	}
-	var err error
-	if g.files, err = goFiles(set); err != nil {
-		return nil, err
-	}
-	if g.hand, err = handWritten(filepath.Join(c.Root, filepath.FromSlash(c.Wire))); err != nil {
-		return nil, err
-	}
-	for _, v := range set.Versions() {
-		if g.methods[v], err = g.methodsOf(v); err != nil {
-			return nil, err
-		}
-	}
-
-	g.findRows()
-	out := map[string][]byte{}
-	for _, group := range set.Groups {
-		dir := c.groupDir(group)
-		pkg, err := readGroup(filepath.Join(c.Root, filepath.FromSlash(dir)))
-		if err != nil {
-			g.fail("group %s: %w", group.Name, err)
-			continue
-		}
-		pkgImport := path.Join(c.PkgImport, path.Base(dir))
-		text, err := g.emit(group, pkg, pkgImport)
-		if err != nil {
-			g.problems = append(g.problems, err)
-			continue
-		}
-		out[path.Join(c.Wire, group.Name+"_rows.go")] = text
-		if text, err = fake(group, pkg, pkgImport); err != nil {
-			return nil, err
-		}
-		out[path.Join(c.Wire, fakes, group.Name+".go")] = text
-	}
-	g.checkLeftovers()
-	if len(g.problems) > 0 {
-		return nil, errors.Join(g.problems...)
-	}
-	g.printHand()
-	return out, nil
-}
-
-func (g *generator) fail(format string, args ...any) {
-	g.problems = append(g.problems, fmt.Errorf(format, args...))
-}
+// path returns the path of a directory.
+func (c *Config) path(dir string) string { return filepath.Join(c.Root, filepath.FromSlash(dir)) }
 
 // exception returns the exception for a field of a message, or nil.
 func (c *Config) exception(v *apis.Version, message protoreflect.Name, field string) *Exception {
@@ -169,67 +102,96 @@ func (c *Config) exception(v *apis.Version, message protoreflect.Name, field str
 	return nil
 }
 
-// use records that an exception was used for a version.
-func (g *generator) use(e *Exception, v *apis.Version) {
-	for i := range g.Exceptions {
-		if &g.Exceptions[i] == e {
-			if g.usedExceptions[i] == nil {
-				g.usedExceptions[i] = map[string]bool{}
-			}
-			g.usedExceptions[i][v.Name] = true
-		}
+// emitters returns an emitter for each group. thing is what the user has to write by hand,
+// according to errors, if it cannot be generated.
+func (c *Config) emitters(set *apis.Set, thing string) (all []*emitter, err error) {
+	plugin, err := protogen.Options{}.New(set.Request())
+	if err != nil {
+		return nil, err
 	}
+	for _, g := range set.Groups {
+		e := &emitter{Config: c, group: g, thing: thing, methods: map[*apis.Version]map[string]*method{}, helpers: map[string]string{}, numbers: map[string]bool{}}
+		if e.pkg, err = readGroup(c.path(path.Join(c.Pkg, g.Name)), path.Join(c.PkgImport, g.Name)); err != nil {
+			return nil, err
+		}
+		for _, v := range g.Versions {
+			if e.methods[v], err = c.methodsOf(v, plugin.FilesByPath[v.Desc.Path()]); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, e)
+	}
+	return all, nil
 }
 
+// Rows returns <group>_rows.go and a fake of the Service for each group.
+func (c *Config) Rows(set *apis.Set) (map[string][]byte, error) {
+	hand, err := handWritten(c.path(c.WireDir))
+	if err != nil {
+		return nil, err
+	}
+	emitters, err := c.emitters(set, "row")
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]byte{}
+	for _, e := range emitters {
+		if out[path.Join(c.WireDir, e.group.Name+"_rows.go")], err = e.emit(e.findRows(hand)); err != nil {
+			return nil, err
+		}
+		if out[path.Join(c.WireDir, fakes, e.group.Name+".go")], err = fake(e.group, e.pkg); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// row is a function in package wire.
+type row struct {
+	name     string // of the method
+	methods  []*method
+	versions []string // oldest first
+	hand     bool
+	newest   *method // whose messages the row uses
+	complete bool    // no newer version has the method, so no field may be missing
+}
+
+// function returns the name of the row's function.
+func (r *row) function() string { return r.newest.version.Name + "_" + r.name }
+
 // findRows groups the methods that share a row.
-func (g *generator) findRows() {
-	byFunction := map[string]*row{}
-	for _, group := range g.set.Groups {
-		type key struct{ name, shape string }
-		classes := map[key][]*method{}
-		for _, v := range slices.Backward(group.Versions) {
-			for name, m := range g.methods[v] {
-				k := key{name, m.shape}
-				classes[k] = append(classes[k], m)
-			}
-		}
-		keys := slices.SortedFunc(maps.Keys(classes), func(a, b key) int {
-			if n := strings.Compare(a.name, b.name); n != 0 {
-				return n
-			}
-			return int(classes[b][0].version.Version.Compare(classes[a][0].version.Version))
-		})
-		for i, k := range keys {
-			for _, r := range g.split(group, classes[k]) {
-				r.complete = i == 0 || keys[i-1].name != k.name
-				if other := byFunction[r.function()]; other != nil {
-					g.fail("groups %s and %s both need a row %s, because rows are named by version and method: rename one of the methods",
-						other.group.Name, group.Name, r.function())
-				}
-				byFunction[r.function()] = r
-				g.rows = append(g.rows, r)
-			}
+func (e *emitter) findRows(hand map[string]handMethod) (rows []*row) {
+	type key struct{ name, shape string }
+	classes := map[key][]*method{}
+	for _, v := range slices.Backward(e.group.Versions) {
+		for name, m := range e.methods[v] {
+			k := key{name, m.shape}
+			classes[k] = append(classes[k], m)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(g.hand)) {
-		if r := byFunction[name]; r == nil || !r.hand {
-			m := handName.FindStringSubmatch(name)
-			g.fail("%s: hand-written row %s: no group has a version %s with a method %s",
-				path.Join(g.Wire, g.hand[name]), name, m[1], m[2])
+	keys := slices.SortedFunc(maps.Keys(classes), func(a, b key) int {
+		if n := strings.Compare(a.name, b.name); n != 0 {
+			return n
+		}
+		return int(classes[b][0].version.Version.Compare(classes[a][0].version.Version))
+	})
+	for i, k := range keys {
+		for _, r := range split(k.name, classes[k], hand) {
+			r.complete = i == 0 || keys[i-1].name != k.name
+			rows = append(rows, r)
 		}
 	}
+	return rows
 }
 
 // split assigns methods with equal messages, newest first, to hand-written rows. If there
 // is none, it returns one row to generate.
-func (g *generator) split(group *apis.Group, methods []*method) []*row {
-	name := string(methods[0].Desc.Name())
-	var rows []*row
+func split(name string, methods []*method, byHand map[string]handMethod) (rows []*row) {
 	for _, m := range methods {
-		_, hand := g.hand[m.version.Name+"_"+name]
+		_, hand := byHand[m.version.Name+"_"+name]
 		switch {
 		case len(rows) == 0 || hand && rows[len(rows)-1].hand:
-			rows = append(rows, &row{group: group, name: name, newest: m, hand: hand})
+			rows = append(rows, &row{name: name, newest: m, hand: hand})
 		case hand:
 			// The first one also serves the newer versions.
 			rows[0].newest, rows[0].hand = m, true
@@ -239,41 +201,4 @@ func (g *generator) split(group *apis.Group, methods []*method) []*row {
 		r.versions = slices.Insert(r.versions, 0, m.version.Name)
 	}
 	return rows
-}
-
-// WithoutCounterpart reports whether an exception says that no method of the Service
-// corresponds to a method of a version.
-func (c *Config) WithoutCounterpart(v *apis.Version, method string) bool {
-	return c.exception(v, protoreflect.Name(method), "") != nil
-}
-
-// checkLeftovers reports unused exceptions.
-func (g *generator) checkLeftovers() {
-	for v, methods := range g.methods {
-		for name := range methods {
-			if e := g.exception(v, protoreflect.Name(name), ""); e != nil {
-				g.use(e, v)
-			}
-		}
-	}
-	for i, e := range g.Exceptions {
-		for _, v := range e.Versions {
-			if !g.usedExceptions[i][v] {
-				g.fail("exceptions: %s/%s %s.%s is not used", e.Group, v, e.Message, e.Field)
-			}
-		}
-	}
-}
-
-// printHand prints the hand-written rows.
-func (g *generator) printHand() {
-	if g.Log == nil {
-		return
-	}
-	for _, r := range g.rows {
-		if r.hand {
-			fmt.Fprintf(g.Log, "%s: %s is hand-written (%s %s)\n",
-				path.Join(g.Wire, g.hand[r.function()]), r.function(), r.group.Name, strings.Join(r.versions, ", "))
-		}
-	}
 }

@@ -7,30 +7,10 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/compiler/protogen"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/pluginpb"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/apis"
 )
-
-// goFiles returns the files of the set with the Go names that protoc-gen-go generates,
-// by path.
-func goFiles(set *apis.Set) (map[string]*protogen.File, error) {
-	req := &pluginpb.CodeGeneratorRequest{}
-	var params []string
-	for _, f := range set.Files() {
-		params = append(params, "M"+f.Desc.Path()+"="+f.ImportPath)
-		req.FileToGenerate = append(req.FileToGenerate, f.Desc.Path())
-		req.ProtoFile = append(req.ProtoFile, f.Proto())
-	}
-	req.Parameter = proto.String(strings.Join(params, ","))
-	plugin, err := protogen.Options{}.New(req)
-	if err != nil {
-		return nil, err
-	}
-	return plugin.FilesByPath, nil
-}
 
 // Words with another spelling in Go than in .proto files.
 var (
@@ -63,15 +43,15 @@ type method struct {
 
 func (m *method) String() string { return fmt.Sprintf("%s %s", m.version, m.Desc.Name()) }
 
-// methodsOf returns the methods of a version, by name.
-func (g *generator) methodsOf(v *apis.Version) (map[string]*method, error) {
+// methodsOf returns the methods of a version, by name, whose Go names are in file.
+func (c *Config) methodsOf(v *apis.Version, file *protogen.File) (map[string]*method, error) {
 	methods := map[string]*method{}
-	for _, m := range g.files[v.Desc.Path()].Services[0].Methods {
-		request, err := g.shape(v, m.Input, nil)
+	for _, m := range file.Services[0].Methods {
+		request, err := c.shape(v, m.Input, nil)
 		if err != nil {
 			return nil, err
 		}
-		response, err := g.shape(v, m.Output, nil)
+		response, err := c.shape(v, m.Output, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +63,7 @@ func (g *generator) methodsOf(v *apis.Version) (map[string]*method, error) {
 // shape describes the encoding of a message: numbers, labels and types of its fields, in
 // the order of the numbers. It includes the name of each field in pkg, which is not
 // encoded, to distinguish fields of different meaning.
-func (g *generator) shape(v *apis.Version, m *protogen.Message, inside []protoreflect.FullName) (string, error) {
+func (c *Config) shape(v *apis.Version, m *protogen.Message, inside []protoreflect.FullName) (string, error) {
 	if slices.Contains(inside, m.Desc.FullName()) {
 		return "", fmt.Errorf("%s: message %s is recursive, which rows do not support", v, m.Desc.Name())
 	}
@@ -93,29 +73,29 @@ func (g *generator) shape(v *apis.Version, m *protogen.Message, inside []protore
 	})
 	var all []string
 	for _, f := range fields {
-		typ, err := g.typeShape(v, f, inside)
+		typ, err := c.typeShape(v, f, inside)
 		if err != nil {
 			return "", err
 		}
-		all = append(all, fmt.Sprintf("%d: %s %s", f.Desc.Number(), g.place(v, f), typ))
+		all = append(all, fmt.Sprintf("%d: %s %s", f.Desc.Number(), c.place(v, f), typ))
 	}
 	return "{" + strings.Join(all, ", ") + "}", nil
 }
 
-func (g *generator) typeShape(v *apis.Version, f *protogen.Field, inside []protoreflect.FullName) (string, error) {
+func (c *Config) typeShape(v *apis.Version, f *protogen.Field, inside []protoreflect.FullName) (string, error) {
 	switch {
 	case f.Desc.IsMap():
-		key, err := g.typeShape(v, f.Message.Fields[0], inside)
+		key, err := c.typeShape(v, f.Message.Fields[0], inside)
 		if err != nil {
 			return "", err
 		}
-		value, err := g.typeShape(v, f.Message.Fields[1], inside)
+		value, err := c.typeShape(v, f.Message.Fields[1], inside)
 		if err != nil {
 			return "", err
 		}
 		return "map<" + key + ", " + value + ">", nil
 	case f.Message != nil:
-		s, err := g.shape(v, f.Message, inside)
+		s, err := c.shape(v, f.Message, inside)
 		return label(f) + s, err
 	case f.Enum != nil:
 		var values []string
@@ -136,9 +116,8 @@ func label(f *protogen.Field) string {
 
 // place returns the name of the corresponding Go field, by the naming rules or by an
 // exception.
-func (g *generator) place(v *apis.Version, f *protogen.Field) string {
-	if e := g.exception(v, f.Parent.Desc.Name(), string(f.Desc.Name())); e != nil && e.As != "" {
-		g.use(e, v)
+func (c *Config) place(v *apis.Version, f *protogen.Field) string {
+	if e := c.exception(v, f.Parent.Desc.Name(), string(f.Desc.Name())); e != nil && e.As != "" {
 		return e.As
 	}
 	return goName(f.GoName)

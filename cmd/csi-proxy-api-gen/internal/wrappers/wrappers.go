@@ -45,9 +45,6 @@ type method struct {
 	Doc                     []string // lines
 }
 
-// reserved are the methods of a Client that are not part of the API.
-var reserved = map[string]bool{"Close": true}
-
 // Generate returns <Dir>/<group>/<version>/client_generated.go for every version, and
 // Published.
 func Generate(set *apis.Set) (map[string][]byte, error) {
@@ -56,12 +53,8 @@ func Generate(set *apis.Set) (map[string][]byte, error) {
 		c := client{Group: v.Group.Name, Version: v.Name, Service: v.Group.Service, API: v.ImportPath}
 		for i := range v.Service.Methods().Len() {
 			m := v.Service.Methods().Get(i)
-			name := string(m.Name())
-			if reserved[name] {
-				return nil, fmt.Errorf("%s: method %s conflicts with the method of Client", v, name)
-			}
 			c.Methods = append(c.Methods, method{
-				Name:     name,
+				Name:     string(m.Name()),
 				Request:  string(m.Input().Name()),
 				Response: string(m.Output().Name()),
 				Doc:      strings.Split(apis.Comment(m), "\n"),
