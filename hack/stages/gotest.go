@@ -5,87 +5,105 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
-	"path"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
-// event is a record of go test -json (cmd/test2json).
-type event struct {
-	Action, Package, Test, Output string
-	Key, Value                    string // of an attribute
-	ImportPath                    string
-	Elapsed                       float64 // seconds
+// A command counts the CPU time that it takes, with the processes that it starts and waits for.
+type command struct {
+	*exec.Cmd
+	r *report
 }
 
-// quick is the flag of make check, with which slow tests skip themselves.
-const quick = "-short"
-
-// ownFiles are the modules whose tests read only their own files. go test does not notice a
-// change of a file outside of the module, so that a cached result of other tests may be wrong.
-var ownFiles = []string{".", "client"}
-
-// mayBeCached reports whether cached results of go test count: in make check, for tests that
-// read only their own files. The patterns are those of allOf.
-func mayBeCached(args []string) bool {
-	return slices.Contains(args, quick) && !slices.Contains(args, "-race") &&
-		!slices.ContainsFunc(args, func(arg string) bool {
-			return strings.HasSuffix(arg, "...") && !slices.Contains(allOf(ownFiles), arg)
-		})
+// command returns a command whose output goes to the reader. Everything is compiled as the
+// programs are, so that nothing is compiled twice: without a C compiler, unless env has
+// CGO_ENABLED, with -trimpath, and with the programs' build tags, which are those of the Makefile.
+// The stage vet vets, and go test does not.
+func (r *report) command(ctx context.Context, dir string, env []string, name string, args ...string) command {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir = dir
+	flags := strings.TrimSpace(os.Getenv("GOFLAGS") + " -trimpath -vet=off -tags=grpcnotrace,nethttpomithttp2")
+	c.Env = append(append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+flags), env...)
+	c.Stdout, c.Stderr = r.out, r.out
+	return command{c, r}
 }
 
-// allOf returns the patterns of all packages of the modules, from the root.
-func allOf(modules []string) []string {
-	var patterns []string
-	for _, m := range modules {
-		patterns = append(patterns, "./"+path.Join(m, "..."))
+func (c command) Run() error {
+	if err := c.Start(); err != nil {
+		return err
 	}
-	return patterns
+	return c.Wait()
 }
 
-// hung is how long the tests of a package may take. Most take less than two minutes, but
-// a slow machine is not a failure.
-const hung = 30 * time.Minute
+func (c command) Wait() error {
+	err := c.Cmd.Wait()
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	c.r.used += c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+	return err
+}
+
+// check runs a command, and counts it as a test.
+func (r *report) check(ctx context.Context, dir string, env []string, name string, args ...string) error {
+	if err := r.command(ctx, dir, env, name, args...).Run(); err != nil {
+		return fmt.Errorf("%s %s in %s: %w", name, strings.Join(args, " "), dir, err)
+	}
+	r.pass()
+	return nil
+}
 
 // goTest runs go test in dir and counts its tests. It shows the output of tests that
-// fail.
+// fail. Results of an earlier run do not count.
 func (r *report) goTest(ctx context.Context, dir string, env []string, args ...string) error {
-	flags := []string{"test", "-json", "-timeout=" + hung.String()}
-	if dir != "." || !mayBeCached(args) {
-		flags = append(flags, "-count=1")
-	}
-	c := r.command(ctx, dir, env, "go", append(flags, args...)...)
+	return r.goTestOrCached(ctx, dir, env, append([]string{"-count=1"}, args...)...)
+}
+
+// hung is how long the tests of a package may take, unless args say otherwise. Most take less than
+// two minutes, but a slow machine is not a failure.
+const hung = "-timeout=30m"
+
+func (r *report) goTestOrCached(ctx context.Context, dir string, env []string, args ...string) error {
+	what := fmt.Sprintf("go test %s (in %s)", strings.Join(args, " "), dir)
+	r.logf("%s", what)
+	c := r.command(ctx, dir, env, "go", append([]string{"test", "-json", hung}, args...)...)
 	c.Stdout = nil
 	pipe, err := c.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	r.logf("go test %s (module %s)", strings.Join(args, " "), dir)
 	if err := c.Start(); err != nil {
 		return err
 	}
-	counted := r.count(bufio.NewScanner(pipe))
+	counted := r.count(pipe)
 	if err := c.Wait(); err != nil {
-		return fmt.Errorf("go test %s in %s: %w", strings.Join(args, " "), dir, err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	if counted == 0 {
-		return fmt.Errorf("go test %s in %s ran no test", strings.Join(args, " "), dir)
+		return fmt.Errorf("%s ran no test", what)
 	}
 	return nil
 }
 
-// count reads go test's records and returns how many tests ended.
-func (r *report) count(lines *bufio.Scanner) int {
-	lines.Buffer(nil, 16<<20)
+// event is a record of go test -json (cmd/test2json).
+type event struct {
+	Action, Package, Test, Output string
+	Key, Value                    string // of an attribute
+}
+
+// count reads go test's records and returns how many tests ended. A test with subtests is not
+// counted itself.
+func (r *report) count(records io.Reader) (counted int) {
 	output := map[string][]string{} // of tests still running
-	parents := map[string]bool{}    // tests with subtests, which are counted instead
-	counted := 0
+	parents := map[string]bool{}
+	lines := bufio.NewScanner(records)
+	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var e event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
 			r.logf("%s", lines.Text())
 			continue
 		}
@@ -95,90 +113,70 @@ func (r *report) count(lines *bufio.Scanner) int {
 			if i := strings.LastIndexByte(e.Test, '/'); i > 0 {
 				parents[e.Package+" "+e.Test[:i]] = true
 			}
-		case "output", "build-output":
-			if e.Action == "build-output" {
-				r.logf("%s", strings.TrimRight(e.Output, "\n"))
-				continue
-			}
+		case "output":
 			output[key] = append(output[key], e.Output)
+		case "build-output":
+			io.WriteString(r.out, e.Output)
 		case "attr":
-			r.attr(e)
+			if e.Key == "measured" {
+				r.logf("  %s: %s", e.Test, e.Value)
+			}
 		case "pass", "fail", "skip":
+			switch reason := skipReason(output[key]); {
+			case e.Test == "" && e.Action == "fail":
+				r.died(e.Package, output)
+				r.logf("%s", strings.TrimSpace(strings.Join(output[key], "")))
+			case e.Test == "":
+			case e.Action == "skip" && reason != "":
+				r.skip(key, reason)
+			case e.Action != "pass":
+				r.logf("%s", strings.TrimSpace(strings.Join(output[key], "")))
+				if e.Action == "skip" {
+					r.logf("%s is skipped without a reason", key)
+				}
+				if !parents[key] {
+					r.fail()
+				}
+			case !parents[key]:
+				r.pass()
+			}
 			if e.Test != "" {
 				counted++
-				r.ended(e, key, parents[key], output[key])
-			} else {
-				r.packageEnded(e)
-				if e.Action == "fail" {
-					r.died(e.Package, output)
-					r.logf("%s", strings.TrimRight(strings.Join(output[key], ""), "\n"))
-				}
 			}
 			delete(output, key)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		r.logf("go test's records: %v", err)
+		r.fail()
 	}
 	return counted
 }
 
+// crash matches the first line of a Go process that crashes.
+var crash = regexp.MustCompile(`^(panic|fatal error|runtime|SIG[A-Z]+|==\d+==ERROR|FATAL): `)
+
 // died shows the output of tests that were running when their process ended: from where it says why,
-// or else the last.
+// or else all.
 func (r *report) died(pkg string, output map[string][]string) {
 	const most = 200
 	for key, lines := range output {
-		if name, ok := strings.CutPrefix(key, pkg+" "); ok && name != "" && len(lines) > 0 {
-			from := slices.IndexFunc(lines, reason.MatchString)
-			if from < 0 {
-				from = max(0, len(lines)-most)
-			}
-			r.logf("%s did not end:\n%s", name, strings.TrimRight(strings.Join(lines[from:min(from+most, len(lines))], ""), "\n"))
+		if name, ok := strings.CutPrefix(key, pkg+" "); ok && name != "" {
+			from := max(0, slices.IndexFunc(lines, crash.MatchString))
+			r.logf("%s did not end:\n%s", name, strings.TrimSpace(strings.Join(lines[from:min(from+most, len(lines))], "")))
 		}
-	}
-}
-
-// reason matches the first line of a Go process that crashes.
-var reason = regexp.MustCompile(`^(panic|fatal error|runtime|SIG[A-Z]+|==\d+==ERROR|FATAL): `)
-
-// measured is the attribute with which a test shows a number.
-const measured = "measured"
-
-func (r *report) attr(e event) {
-	if e.Key != measured {
-		return
-	}
-	r.logf("  %s: %s", e.Test, e.Value)
-}
-
-func (r *report) ended(e event, key string, parent bool, output []string) {
-	switch {
-	case e.Action == "skip":
-		r.skip(key, skipReason(output))
-	case e.Action == "fail":
-		r.logf("%s", strings.TrimRight(strings.Join(output, ""), "\n"))
-		if !parent {
-			r.fail()
-		}
-	case !parent:
-		r.pass()
 	}
 }
 
 // logged matches what a test logs, as opposed to what the code that it tests prints.
-var logged = regexp.MustCompile(`^\S+\.go:\d+: (.*)`)
+var logged = regexp.MustCompile(`^\s*\S+\.go:\d+: (.*)`)
 
-// skipReason returns the last line that a test logged, or else its last output.
+// skipReason returns the last line that a test logged.
 func skipReason(output []string) string {
-	reason := "no reason given"
 	for _, line := range slices.Backward(output) {
-		line = strings.TrimSpace(line)
-		if found := logged.FindStringSubmatch(line); found != nil {
+		if found := logged.FindStringSubmatch(strings.TrimRight(line, "\n")); found != nil {
 			return found[1]
 		}
-		if reason == "no reason given" && line != "" && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "---") {
-			reason = line
-		}
 	}
-	return reason
+	return ""
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -27,20 +26,28 @@ func TestCountSeesPassFailSkipAndReasons(t *testing.T) {
 {"Action":"output","Package":"p","Test":"TestB","Output":"INFO Stop\n"}
 {"Action":"output","Package":"p","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}
 {"Action":"skip","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestC","Output":"--- SKIP: TestC (0.00s)\n"}
+{"Action":"skip","Package":"p","Test":"TestC"}
 {"Action":"fail","Package":"p"}
 `
-	var out strings.Builder
-	r := &report{out: &out}
-	r.count(bufio.NewScanner(strings.NewReader(records)))
-	if r.passed != 1 || r.failed != 1 || r.skipped != 1 {
-		t.Errorf("passed %d, failed %d, skipped %d, want one of each", r.passed, r.failed, r.skipped)
+	r, out := counted(records)
+	if r.passed != 1 || r.failed != 2 || r.skipped != 1 {
+		t.Errorf("passed %d, failed %d, skipped %d, want 1, 2 with the skip that has no reason, and 1", r.passed, r.failed, r.skipped)
 	}
 	if got := r.skips["needs sgdisk"]; len(got) != 1 || got[0] != "p TestB" {
 		t.Errorf("skips = %v, want TestB with its reason", r.skips)
 	}
-	if !strings.Contains(out.String(), "got 1, want 2") {
-		t.Errorf("the failing test's output is not shown: %q", out.String())
+	if !strings.Contains(out, "got 1, want 2") || !strings.Contains(out, "p TestC is skipped without a reason") {
+		t.Errorf("the output of tests that fail is not shown: %q", out)
 	}
+}
+
+// counted returns what a stage counts and prints of go test's records.
+func counted(records string) (*report, string) {
+	var out strings.Builder
+	r := &report{out: &out, skips: map[string][]string{}}
+	r.count(strings.NewReader(records))
+	return r, out.String()
 }
 
 // Stages run side by side, what each prints stays together, and a failed one fails the run.
@@ -91,17 +98,15 @@ func TestUnknownListIsRefused(t *testing.T) {
 }
 
 func TestMeasuredNumbersAreShown(t *testing.T) {
-	var out strings.Builder
-	r := &report{out: &out}
-	r.count(bufio.NewScanner(strings.NewReader(`{"Action":"attr","Package":"p","Test":"TestTime","Key":"measured","Value":"7 ms"}`)))
-	if !strings.Contains(out.String(), "TestTime: 7 ms") {
-		t.Errorf("what was measured is not shown: %q", out.String())
+	_, out := counted(`{"Action":"attr","Package":"p","Test":"TestTime","Key":"measured","Value":"7 ms"}`)
+	if !strings.Contains(out, "TestTime: 7 ms") {
+		t.Errorf("what was measured is not shown: %q", out)
 	}
 }
 
 // What a test said that died with its process is shown, from the reason on: its fail event never comes.
 func TestOutputOfATestThatDiedIsShown(t *testing.T) {
-	var in, out strings.Builder
+	var in strings.Builder
 	says := func(output string) {
 		fmt.Fprintf(&in, `{"Action":"output","Package":"p","Test":"TestA","Output":%q}`+"\n", output)
 	}
@@ -111,26 +116,8 @@ func TestOutputOfATestThatDiedIsShown(t *testing.T) {
 		says("goroutine\n")
 	}
 	in.WriteString(`{"Action":"fail","Package":"p"}`)
-	r := &report{out: &out}
-	r.count(bufio.NewScanner(strings.NewReader(in.String())))
-	if got := out.String(); !strings.Contains(got, "TestA did not end:\nSIGSEGV: segmentation violation\ngoroutine\n") {
+	if _, got := counted(in.String()); !strings.Contains(got, "TestA did not end:\nSIGSEGV: segmentation violation\ngoroutine\n") {
 		t.Errorf("shown: %q", got)
-	}
-}
-
-// What reads files of other modules, and all of make test, is run each time.
-func TestOnlyTheQuickLoopTakesLastResults(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want bool
-	}{
-		{append([]string{quick}, allOf([]string{".", "client"})...), true}, {[]string{quick, "./client/..."}, true},
-		{append([]string{quick}, allOf([]string{".", "test"})...), false}, {[]string{quick, "./cmd/..."}, false},
-		{[]string{"./..."}, false}, {[]string{"-race", quick, "./..."}, false},
-	} {
-		if got := mayBeCached(c.args); got != c.want {
-			t.Errorf("go test %q: last results count: %t, want %t", c.args, got, c.want)
-		}
 	}
 }
 
@@ -166,29 +153,9 @@ func TestModulesAreThoseOfTheWorkspace(t *testing.T) {
 			used = append(used, path.Clean(dir))
 		}
 	}
-	if !slices.Equal(used, modules[:]) {
-		t.Errorf("stages tests the modules %q, go.work uses %q", modules, used)
-	}
-}
-
-// go test finds cached results only if TMPDIR is the same.
-func TestRunsOfATreeHaveTheSameTemporaryDirectory(t *testing.T) {
-	t.Chdir(t.TempDir())
-	first := inMemory()
-	if first == "" {
-		t.Skip("/dev/shm has no 4 GiB: run it on a machine with more memory")
-	}
-	beside := inMemory()
-	for _, dir := range []string{first, beside} {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	}
-	again := inMemory()
-	if err := os.RemoveAll(again); err != nil {
-		t.Error(err)
-	}
-	if again != first || beside == first {
-		t.Errorf("directories of three runs, the second beside the first: %s, %s, %s, want the third to be the first", first, beside, again)
+	all := append([]string{mountDir, exampleDir, labDir}, modules...)
+	slices.Sort(all)
+	if !slices.Equal(used, all) {
+		t.Errorf("stages tests the modules %q, go.work uses %q", all, used)
 	}
 }

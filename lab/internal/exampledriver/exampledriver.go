@@ -29,7 +29,7 @@ func build(t *testing.T, exe string, env ...string) {
 	t.Helper()
 	cmd := exec.Command("go", "build", "-o", exe, ".")
 	cmd.Dir = filepath.Join("..", "..", "examples", "csi-driver")
-	cmd.Env = append(append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0"), env...)
+	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the example driver: %v\n%s", err, out)
 	}
