@@ -121,7 +121,7 @@ func updateDisk(ctx context.Context, n *node.Node, path string) error {
 
 // DiskPaths returns the paths of the node's disks.
 func DiskPaths(n *node.Node) ([]string, error) {
-	present, err := n.API.Interfaces(win32.GUID_DEVINTERFACE_DISK)
+	present, err := n.API.Interfaces()
 	if err != nil {
 		return nil, hosterr.Wrap("list disks", "", err)
 	}

@@ -121,7 +121,7 @@ func LetUsersModify(ctx context.Context, n *node.Node, id string, formatted bool
 				return err
 			}
 		}
-		return n.API.SetSecurity(h, win32.DACL_SECURITY_INFORMATION, win32.EncodeDACL(usersModify()))
+		return n.API.SetSecurity(h, win32.EncodeDACL(usersModify()))
 	})
 	return hosterr.Wrap("set the rights of the root directory", "", Gone(err))
 }
@@ -130,7 +130,7 @@ func LetUsersModify(ctx context.Context, n *node.Node, id string, formatted bool
 // new NTFS. A list that cannot be decoded is another one.
 func hasWindowsRights(n *node.Node, h win32.Handle) (bool, error) {
 	list := make([]byte, 1<<16) // larger than any list
-	size, err := n.API.QuerySecurity(h, win32.DACL_SECURITY_INFORMATION, list)
+	size, err := n.API.QuerySecurity(h, list)
 	if err != nil {
 		return false, err
 	}

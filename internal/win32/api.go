@@ -43,9 +43,9 @@ type Handles interface {
 
 // Devices finds devices.
 type Devices interface {
-	// Interfaces lists the present interfaces of a device interface class
+	// Interfaces lists the present device interfaces of disks, GUID_DEVINTERFACE_DISK
 	// (CM_Get_Device_Interface_ListW).
-	Interfaces(class GUID) ([]Interface, error)
+	Interfaces() ([]Interface, error)
 	// Reenumerate looks for new and vanished devices in the whole device tree
 	// (CM_Reenumerate_DevNode on the root, synchronous).
 	Reenumerate() error
@@ -88,7 +88,7 @@ type Volumes interface {
 	// DeleteMountPoint removes the mount point at dir and leaves a plain
 	// directory (DeleteVolumeMountPointW).
 	DeleteMountPoint(dir string) error
-	// Format creates a file system on vol and destroys its content. Windows has
+	// Format creates NTFS on vol and destroys its content. Windows has
 	// no documented flat call for this, so the native side chooses between WMI
 	// and fmifs.dll. WMI's storage provider has a cache: the error is
 	// ERROR_NOT_READY for a volume that is not in it yet, and
@@ -110,11 +110,8 @@ type VolumeInfo struct {
 	FileSystem   string // "NTFS"
 }
 
-// FormatOptions describes the file system that Format creates.
+// FormatOptions describes how Format creates NTFS. It is a quick format without a label.
 type FormatOptions struct {
-	FileSystem  string // "NTFS"
-	Label       string
-	Quick       bool
 	ClusterSize uint32 // bytes; 0 lets Windows choose
 	// Direct formats without WMI. The error is ERROR_NOT_SUPPORTED if this program
 	// or this Windows cannot.
@@ -143,15 +140,15 @@ type Files interface {
 	QueryInformation(h Handle, class uint32, buf []byte) (int, error)
 	// SetInformation is NtSetInformationFile.
 	SetInformation(h Handle, class uint32, in []byte) error
-	// QuerySecurity is NtQuerySecurityObject: it writes the parts that info names
-	// (DACL_SECURITY_INFORMATION) of the security descriptor of an open file or directory
-	// to buf, as a self-relative one (DecodeDACL), and returns its size. If buf is too
-	// small, it returns STATUS_BUFFER_TOO_SMALL.
-	QuerySecurity(h Handle, info uint32, buf []byte) (int, error)
-	// SetSecurity is NtSetSecurityObject: it replaces the parts that info names
-	// (DACL_SECURITY_INFORMATION) of the security descriptor of an open file or directory
-	// by those of a self-relative one (EncodeDACL). Entries below a directory keep theirs.
-	SetSecurity(h Handle, info uint32, descriptor []byte) error
+	// QuerySecurity is NtQuerySecurityObject with DACL_SECURITY_INFORMATION: it writes the
+	// access control list of an open file or directory to buf, as a self-relative security
+	// descriptor (DecodeDACL), and returns its size. If buf is too small, it returns
+	// STATUS_BUFFER_TOO_SMALL.
+	QuerySecurity(h Handle, buf []byte) (int, error)
+	// SetSecurity is NtSetSecurityObject with DACL_SECURITY_INFORMATION: it replaces the access
+	// control list of an open file or directory by that of a self-relative security descriptor
+	// (EncodeDACL). Entries below a directory keep theirs.
+	SetSecurity(h Handle, descriptor []byte) error
 	// FinalPath is GetFinalPathNameByHandleW with one of the VOLUME_NAME_ flags, and
 	// perhaps FILE_NAME_OPENED.
 	FinalPath(h Handle, flags uint32) (string, error)

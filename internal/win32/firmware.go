@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// FirmwareSMBIOS is the provider 'RSMB' of [Firmware]: the SMBIOS tables. It has
+// FirmwareSMBIOS is the provider 'RSMB' of GetSystemFirmwareTable: the SMBIOS tables. It has
 // one table, with ID 0.
 const FirmwareSMBIOS = 0x52534D42
 
@@ -32,7 +32,7 @@ const (
 var ErrNoSerial = errors.New("the SMBIOS tables contain no serial number of the system")
 
 // SMBIOSSerial finds the system's serial number in the table that [Firmware]
-// returns for FirmwareSMBIOS. b comes from firmware, so its lengths cannot be
+// returns. b comes from firmware, so its lengths cannot be
 // trusted. Blanks and control characters at both ends of the serial number are
 // removed.
 func SMBIOSSerial(b []byte) (string, error) {

@@ -186,8 +186,8 @@ func (o *observed) FlushFileBuffers(h Handle) error {
 	})
 }
 
-func (o *observed) Interfaces(class GUID) ([]Interface, error) {
-	return answer(o, Call{Name: "Interfaces", Path: class.String()}, func() ([]Interface, error) { return o.api.Interfaces(class) })
+func (o *observed) Interfaces() ([]Interface, error) {
+	return answer(o, Call{Name: "Interfaces"}, func() ([]Interface, error) { return o.api.Interfaces() })
 }
 
 func (o *observed) Reenumerate() error {
@@ -309,18 +309,18 @@ func (o *observed) SetInformation(h Handle, class uint32, in []byte) error {
 	})
 }
 
-func (o *observed) QuerySecurity(h Handle, info uint32, buf []byte) (n int, err error) {
-	err = o.call(Call{Name: "QuerySecurity", Handle: h, Path: o.path(h), Code: info, Out: buf}, func(c *Call) (err error) {
-		n, err = o.api.QuerySecurity(h, info, buf)
+func (o *observed) QuerySecurity(h Handle, buf []byte) (n int, err error) {
+	err = o.call(Call{Name: "QuerySecurity", Handle: h, Path: o.path(h), Out: buf}, func(c *Call) (err error) {
+		n, err = o.api.QuerySecurity(h, buf)
 		c.N = n
 		return err
 	})
 	return n, err
 }
 
-func (o *observed) SetSecurity(h Handle, info uint32, descriptor []byte) error {
-	return o.call(Call{Name: "SetSecurity", Handle: h, Path: o.path(h), Code: info, In: descriptor}, func(*Call) error {
-		return o.api.SetSecurity(h, info, descriptor)
+func (o *observed) SetSecurity(h Handle, descriptor []byte) error {
+	return o.call(Call{Name: "SetSecurity", Handle: h, Path: o.path(h), In: descriptor}, func(*Call) error {
+		return o.api.SetSecurity(h, descriptor)
 	})
 }
 

@@ -22,7 +22,7 @@ func (a *recorder) DependentServices(name string) ([]DependentService, error) {
 	return []DependentService{{Name: "dependent"}}, a.err
 }
 
-func (a *recorder) FirmwareTable(provider, id uint32) ([]byte, error) {
-	a.record("FirmwareTable", provider, id)
+func (a *recorder) FirmwareTable() ([]byte, error) {
+	a.record("FirmwareTable")
 	return []byte("table"), a.err
 }

@@ -8,8 +8,8 @@ func (o *observed) UseEnum() ([]Use, error) {
 	return answer(o, Call{Name: "UseEnum"}, func() ([]Use, error) { return o.api.UseEnum() })
 }
 
-func (o *observed) UseDel(remote string, force uint32) error {
-	return o.call(Call{Name: "UseDel", Path: remote}, func(*Call) error { return o.api.UseDel(remote, force) })
+func (o *observed) UseDel(remote string) error {
+	return o.call(Call{Name: "UseDel", Path: remote}, func(*Call) error { return o.api.UseDel(remote) })
 }
 
 func (o *observed) LogonToServer(server string, c Credentials) error {

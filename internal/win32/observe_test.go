@@ -42,8 +42,8 @@ func (a *recorder) WriteAt(h Handle, p []byte, off int64) (int, error) {
 
 func (a *recorder) FlushFileBuffers(h Handle) error { a.record("FlushFileBuffers", h); return a.err }
 
-func (a *recorder) Interfaces(class GUID) ([]Interface, error) {
-	a.record("Interfaces", class)
+func (a *recorder) Interfaces() ([]Interface, error) {
+	a.record("Interfaces")
 	return []Interface{{"interface"}}, a.err
 }
 
@@ -121,13 +121,13 @@ func (a *recorder) SetInformation(h Handle, class uint32, in []byte) error {
 	return a.err
 }
 
-func (a *recorder) QuerySecurity(h Handle, info uint32, buf []byte) (int, error) {
-	a.record("QuerySecurity", h, info, buf)
+func (a *recorder) QuerySecurity(h Handle, buf []byte) (int, error) {
+	a.record("QuerySecurity", h, buf)
 	return copy(buf, "list"), a.err
 }
 
-func (a *recorder) SetSecurity(h Handle, info uint32, descriptor []byte) error {
-	a.record("SetSecurity", h, info, descriptor)
+func (a *recorder) SetSecurity(h Handle, descriptor []byte) error {
+	a.record("SetSecurity", h, descriptor)
 	return a.err
 }
 
@@ -148,8 +148,8 @@ func (a *recorder) UseEnum() ([]Use, error) {
 	return []Use{{Remote: "share"}}, a.err
 }
 
-func (a *recorder) UseDel(remote string, force uint32) error {
-	a.record("UseDel", remote, force)
+func (a *recorder) UseDel(remote string) error {
+	a.record("UseDel", remote)
 	return a.err
 }
 
@@ -219,7 +219,7 @@ func arguments(t *testing.T, m reflect.Method) []reflect.Value {
 		case reflect.TypeFor[func(API) error]():
 			v = func(API) error { return nil }
 		case reflect.TypeFor[FormatOptions]():
-			v = FormatOptions{"NTFS", "label", true, 4096, true}
+			v = FormatOptions{4096, true}
 		default:
 			if v = iscsiArgument(typ.String()); v != nil {
 				break
@@ -336,14 +336,14 @@ func TestObserveCall(t *testing.T) {
 	api.QueryDirectory(5, true, make([]byte, 8))
 	api.QueryInformation(5, FileStandardInformation, make([]byte, 8))
 	api.SetInformation(5, FileDispositionInformation, []byte{1})
-	api.SetSecurity(5, DACL_SECURITY_INFORMATION, []byte{1})
+	api.SetSecurity(5, []byte{1})
 	api.FinalPath(5, VOLUME_NAME_GUID)
 	want := []struct {
 		code    uint32
 		in, out string
 	}{
 		{IOCTL_DISK_GET_LENGTH_INFO, "in", "io"}, {0, "", "r"}, {0, "data", ""}, {0, "", "dir"},
-		{FileStandardInformation, "", "info"}, {FileDispositionInformation, "\x01", ""}, {DACL_SECURITY_INFORMATION, "\x01", ""}, {VOLUME_NAME_GUID, "", ""},
+		{FileStandardInformation, "", "info"}, {FileDispositionInformation, "\x01", ""}, {0, "\x01", ""}, {VOLUME_NAME_GUID, "", ""},
 	}
 	for i, w := range want {
 		c := calls[i]

@@ -25,8 +25,8 @@ type Services interface {
 
 // Firmware gives access to the machine's firmware tables.
 type Firmware interface {
-	// FirmwareTable is GetSystemFirmwareTable.
-	FirmwareTable(provider, id uint32) ([]byte, error)
+	// FirmwareTable is GetSystemFirmwareTable of the SMBIOS tables (FirmwareSMBIOS).
+	FirmwareTable() ([]byte, error)
 }
 
 // ServiceStatus has the fields of SERVICE_STATUS_PROCESS that this project uses.
@@ -91,6 +91,6 @@ func (o *observed) DependentServices(name string) ([]DependentService, error) {
 	return answer(o, Call{Name: "DependentServices", Path: name}, func() ([]DependentService, error) { return o.api.DependentServices(name) })
 }
 
-func (o *observed) FirmwareTable(provider, id uint32) ([]byte, error) {
-	return answer(o, Call{Name: "FirmwareTable", Code: provider}, func() ([]byte, error) { return o.api.FirmwareTable(provider, id) })
+func (o *observed) FirmwareTable() ([]byte, error) {
+	return answer(o, Call{Name: "FirmwareTable"}, func() ([]byte, error) { return o.api.FirmwareTable() })
 }

@@ -12,10 +12,9 @@ type SMB interface {
 	UseAdd(u NewUse) error
 	// UseEnum lists the global mappings.
 	UseEnum() ([]Use, error)
-	// UseDel removes the global mapping of a share. force is USE_NOFORCE,
-	// USE_FORCE or USE_LOTS_OF_FORCE; the last closes open files on the share.
-	// The error is ERROR_NOT_CONNECTED if there is no such mapping.
-	UseDel(remote string, force uint32) error
+	// UseDel removes the global mapping of a share, and closes open files on the share
+	// (USE_LOTS_OF_FORCE). The error is ERROR_NOT_CONNECTED if there is no such mapping.
+	UseDel(remote string) error
 }
 
 // SMBLogon checks credentials at an SMB server.
@@ -66,7 +65,6 @@ const (
 	REQUIRE_CONNECTION_PRIVACY   = 0x10 // encryption, which needs SMB 3
 
 	USE_NOFORCE       = 0
-	USE_FORCE         = 1
 	USE_LOTS_OF_FORCE = 2
 
 	// Use.Status.

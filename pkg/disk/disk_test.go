@@ -243,7 +243,7 @@ func TestPartitionDiskKeepsConcurrentPartition(t *testing.T) {
 				for _, id := range f.names() {
 					if !slices.Contains(known, id) {
 						volume = id
-						if err := f.Windows.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true, Direct: true}); err != nil {
+						if err := f.Windows.Format(id, win32.FormatOptions{Direct: true}); err != nil {
 							t.Fatal(err)
 						}
 					}

@@ -726,7 +726,7 @@ func TestRemovedMappingIsMissedAtOnce(t *testing.T) {
 			t.Errorf("IsSymlink = %+v, %v, want %t", out, err, want)
 		}
 		if want {
-			f.ok(f.win.UseDel(`\\files\data`, win32.USE_LOTS_OF_FORCE))
+			f.ok(f.win.UseDel(`\\files\data`))
 		}
 	}
 }

@@ -204,7 +204,7 @@ func TestUpdateKeepsAPendingRemoval(t *testing.T) {
 	f.mappings()
 	// A process that ended while it made the mapping again has left a link without one.
 	f.ok(f.mount(`\\files\data`, v, "ann", "ann-2"))
-	f.ok(f.win.UseDel(`\\files\data`, win32.USE_LOTS_OF_FORCE))
+	f.ok(f.win.UseDel(`\\files\data`))
 	f.start()
 	if inEffect, err := f.update(`\\files\data`, "ann", "ann-2"); err != nil || !inEffect {
 		t.Errorf("in effect %t, %v", inEffect, err)
@@ -345,7 +345,7 @@ func TestProtectionOutlastsTheMapping(t *testing.T) {
 				t.Errorf("%s, %s: %+v, want %q", users, what, out, want)
 			}
 		}
-		gone := func() { f.ok(f.win.UseDel(`\\files\data`, win32.USE_LOTS_OF_FORCE)) }
+		gone := func() { f.ok(f.win.UseDel(`\\files\data`)) }
 		f.ok(f.protect(`\\files\data`, v, "ann", "ann-1", true, false))
 		for _, update := range []bool{false, true} {
 			f.loseMapping()
@@ -592,7 +592,7 @@ func TestProtectionOfAMappingOfAnotherProgram(t *testing.T) {
 		f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: users})})
 		f.optional()
 		f.ok(f.protect(`\\files\data`, f.volume("v1"), "ann", "ann-1", true, false))
-		f.ok(f.win.UseDel(`\\files\data`, win32.USE_LOTS_OF_FORCE))
+		f.ok(f.win.UseDel(`\\files\data`))
 		f.ok(f.win.UseAdd(win32.NewUse{Remote: `\\files\data`, User: "bob", Password: win32.NewSecret("bob-1")}))
 		f.requires(`\\files\data`, map[string]string{behavior.SMBUsersHidden: "", behavior.SMBUsersShown: "unknown"}[users])
 		f.refused(f.protect(`\\files\data`, f.volume("v2"), "bob", "bob-1", true, false), hosterr.ErrFailedPrecondition)

@@ -299,7 +299,7 @@ func TestBegunFormatKeepsOtherContent(t *testing.T) {
 	f.disk.SetDiskState(t.Context(), &disk.SetDiskStateRequest{DiskNumber: 1}) // closes it
 
 	f, id = begun(behavior.FormatHalf)
-	if err := f.Windows.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err != nil {
+	if err := f.Windows.Format(id, win32.FormatOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	h, err := f.Windows.NtCreateFile(0, `\??\`+id[4:]+`precious`, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, 7,

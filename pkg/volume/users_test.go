@@ -70,7 +70,7 @@ func (f *fixture) otherRights(id string) {
 		f.t.Fatal(err)
 	}
 	list := win32.EncodeDACL([]win32.ACE{{Mask: win32.FILE_ALL_ACCESS, SID: win32.SID{Authority: 5, Sub: []uint32{18}}}})
-	if err := errors.Join(f.Windows.SetSecurity(h, win32.DACL_SECURITY_INFORMATION, list), f.Windows.CloseHandle(h)); err != nil {
+	if err := errors.Join(f.Windows.SetSecurity(h, list), f.Windows.CloseHandle(h)); err != nil {
 		f.t.Fatal(err)
 	}
 }

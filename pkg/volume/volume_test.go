@@ -320,7 +320,7 @@ func TestFormatVolumeKeepsConcurrentContent(t *testing.T) {
 			if calls++; calls == k {
 				before = c.Name
 				// This fails while the service has the volume open.
-				if err := f.Windows.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true, Direct: true}); err == nil {
+				if err := f.Windows.Format(id, win32.FormatOptions{Direct: true}); err == nil {
 					h, err := f.Windows.NtCreateFile(0, `\??\`+id[4:]+`precious`, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE,
 						win32.FILE_SHARE_READ, win32.FILE_CREATE, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
 					if err := errors.Join(err, f.Windows.CloseHandle(h)); err != nil {
@@ -1205,7 +1205,7 @@ func TestRescanUpdatesStorageCache(t *testing.T) {
 		if _, err := f.disk.Rescan(t.Context(), &disk.RescanRequest{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Windows.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true}); err != nil {
+		if err := f.Windows.Format(id, win32.FormatOptions{}); err != nil {
 			t.Errorf("format after a rescan: %v", err)
 		}
 		f.Observe(func(c *win32.Call) error {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -148,7 +147,7 @@ func (o *shareObject) happen(what string) ([]operation, bool) {
 		}
 	case "lose": // an administrator removes the mapping
 		if ok = mapped; ok {
-			err = o.w.m.UseDel(o.root(at), win32.USE_LOTS_OF_FORCE)
+			err = o.w.m.UseDel(o.root(at))
 		}
 	case "cut": // an administrator, or the kubelet, removes the link
 		if ok = o.w.exists(o.link(at)); ok {

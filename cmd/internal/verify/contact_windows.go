@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
 // ownerRights asks whether an administrator that csi-proxy's pipe lets connect may change who
@@ -36,7 +35,7 @@ func ownerRights(p *place) string {
 func nativeMapping(p *place) string {
 	remote := p.mapShare()
 	defer func() {
-		if err := p.node.API.UseDel(remote, win32.USE_LOTS_OF_FORCE); err != nil {
+		if err := p.node.API.UseDel(remote); err != nil {
 			p.Error(err)
 		}
 	}()

@@ -174,7 +174,7 @@ func removeMapping(remote string) error {
 	if err != nil {
 		return err
 	}
-	if err := n.API.UseDel(remote, win32.USE_LOTS_OF_FORCE); err != nil && !win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
+	if err := n.API.UseDel(remote); err != nil && !win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
 		return err
 	}
 	return nil

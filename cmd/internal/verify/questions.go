@@ -513,8 +513,7 @@ func mountOpens(p *place) string {
 // formatKnows calls the host's format, without the service's waiting.
 func formatKnows(p *place) string {
 	_, id := p.newVolumeName()
-	quick := win32.FormatOptions{FileSystem: "NTFS", Quick: true}
-	first := p.node.API.Format(id, quick)
+	first := p.node.API.Format(id, win32.FormatOptions{})
 	switch {
 	case first == nil:
 		return behavior.FormatAtOnce
@@ -522,7 +521,7 @@ func formatKnows(p *place) string {
 		return behavior.FormatNever
 	}
 	p.need(p.node.API.UpdateStorageCache())
-	if err := p.wait(func() error { return p.node.API.Format(id, quick) }); err != nil {
+	if err := p.wait(func() error { return p.node.API.Format(id, win32.FormatOptions{}) }); err != nil {
 		return fmt.Sprintf("%v, and after the update %v", first, err)
 	}
 	switch {
@@ -679,7 +678,7 @@ func formatOrder(p *place) string {
 	end := make(chan error, 1)
 	go func() {
 		end <- p.wait(func() error {
-			return p.node.API.Format(id, win32.FormatOptions{FileSystem: "NTFS", Quick: true})
+			return p.node.API.Format(id, win32.FormatOptions{})
 		})
 	}()
 	var first [3]bool
@@ -773,7 +772,7 @@ func symbolicLinks(p *place) string {
 func userOfMapping(p *place) string {
 	remote := p.mapShare()
 	u, ok := p.mapping(remote)
-	p.need(p.node.API.UseDel(remote, win32.USE_LOTS_OF_FORCE))
+	p.need(p.node.API.UseDel(remote))
 	switch {
 	case !ok:
 		return "the mapping is not listed"
@@ -787,7 +786,7 @@ func failedMapping(p *place) string {
 	const nowhere = `\\csi-proxy-verify.invalid\share`
 	err := p.node.API.UseAdd(win32.NewUse{Remote: nowhere, User: "nobody", Domain: "invalid", Password: win32.NewSecret("wrong"), Flags: win32.REQUIRE_CONNECTION_PRIVACY})
 	if err == nil {
-		p.need(p.node.API.UseDel(nowhere, win32.USE_LOTS_OF_FORCE))
+		p.need(p.node.API.UseDel(nowhere))
 		p.Fatal("a share of a server that does not exist was mapped")
 	}
 	p.Logf("the error: %v", err)

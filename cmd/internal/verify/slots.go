@@ -116,7 +116,7 @@ func logonBesideAMapping(p *place) string {
 	use := win32.NewUse{Remote: s.remote, User: s.user, Domain: s.domain, Password: win32.NewSecret(s.password), Flags: win32.REQUIRE_CONNECTION_PRIVACY}
 	p.need(p.node.API.UseAdd(use))
 	defer func() {
-		if err := p.node.API.UseDel(s.remote, win32.USE_LOTS_OF_FORCE); err != nil {
+		if err := p.node.API.UseDel(s.remote); err != nil {
 			p.Error(err)
 		}
 	}()

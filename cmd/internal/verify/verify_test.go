@@ -262,7 +262,7 @@ func TestGuardKeepsOtherDisks(t *testing.T) {
 		"create":         func() error { return disk.CreateGPT(t.Context(), win32.GUID{Data1: 1}) },
 		"grow":           func() error { return disk.Grow(t.Context(), 2, 1<<20) },
 		"zero":           func() error { return disk.Zero(t.Context(), 0, 4096) },
-		"format":         func() error { return p.node.API.Format(foreign, win32.FormatOptions{FileSystem: "NTFS", Quick: true}) },
+		"format":         func() error { return p.node.API.Format(foreign, win32.FormatOptions{}) },
 		"volume offline": control(win32.IOCTL_VOLUME_OFFLINE),
 		"lock":           control(win32.FSCTL_LOCK_VOLUME),
 		"write":          func() error { _, err := p.node.API.WriteAt(h, make([]byte, 4096), 0); return err },

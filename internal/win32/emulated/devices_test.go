@@ -12,7 +12,7 @@ import (
 func TestCreateFileNames(t *testing.T) {
 	n := start(t, nodespec.Config{})
 	vol := one2(t, n)
-	is, err := n.Interfaces(win32.GUID_DEVINTERFACE_DISK)
+	is, err := n.Interfaces()
 	if err != nil || len(is) != 3 {
 		t.Fatalf("Interfaces = %v, %v", is, err)
 	}

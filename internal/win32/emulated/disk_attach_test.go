@@ -81,7 +81,7 @@ func TestAttachRefusals(t *testing.T) {
 		{"association", nodespec.Disk{Identifiers: []nodespec.Identifier{{CodeSet: "ascii", Text: "x", Association: "cable"}}}, `"cable"`},
 		{"partition type", nodespec.Disk{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Type: "swap"}}}, `"swap"`},
 		{"type on an MBR", nodespec.Disk{Content: nodespec.ContentMBR, Partitions: []nodespec.Partition{{Type: "esp"}}}, `"esp"`},
-		{"file system", nodespec.Disk{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "xfs"}}}, "not supported"},
+		{"file system", nodespec.Disk{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "xfs"}}}, `file system "xfs"`},
 		{"too much", nodespec.Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []nodespec.Partition{{Size: 2 * gib}}}, "do not fit"},
 		{"full", nodespec.Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []nodespec.Partition{{}, {}}}, "full"},
 		{"letter in use", nodespec.Disk{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Letter: "c"}}}, `"c" is already in use`},
@@ -149,7 +149,7 @@ func TestAttachNeedsRescan(t *testing.T) {
 		}
 	}
 	missing(n, `\\.\PhysicalDrive3`)
-	if is, err := n.Interfaces(win32.GUID_DEVINTERFACE_DISK); err != nil || len(is) != 3 {
+	if is, err := n.Interfaces(); err != nil || len(is) != 3 {
 		t.Errorf("Interfaces = %v, %v", is, err)
 	}
 	if next, err := n.Attach(nodespec.Disk{Size: gib}); err != nil || next != 4 {

@@ -31,7 +31,7 @@ func TestImagesStaySparse(t *testing.T) {
 	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: 3 * tib})
 	h := drive(t, n, readWrite)
 	partition(t, n, h, data(1, mib, tib))
-	if err := n.Format(one(t, n, 1), win32.FormatOptions{FileSystem: "NTFS"}); err != nil { // a full format
+	if err := n.Format(one(t, n, 1), win32.FormatOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if n.Store.Size() > mib {
@@ -113,7 +113,7 @@ func TestDiskQueries(t *testing.T) {
 	if b := ioctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: 2, QueryType: 1}.Encode(), 64); len(b) != 0 {
 		t.Errorf("PropertyExistsQuery returned %d bytes", len(b))
 	}
-	is, err := n.Interfaces(win32.GUID_DEVINTERFACE_DISK)
+	is, err := n.Interfaces()
 	if err != nil || len(is) != 1 {
 		t.Fatalf("Interfaces = %v, %v", is, err)
 	}
@@ -540,7 +540,7 @@ func TestRawIO(t *testing.T) {
 		t.Errorf("WriteAt across the end of a volume = %v, want ERROR_INVALID_PARAMETER", err)
 	}
 	ok(t, n.CloseHandle(v))
-	ok(t, n.Format(vol, win32.FormatOptions{FileSystem: "NTFS", Quick: true}))
+	ok(t, n.Format(vol, win32.FormatOptions{}))
 	v = openPath(t, n, devicePath(vol), readWrite)
 	for what, err := range map[string]error{
 		"the volume":                   second(n.WriteAt(v, text, 4*mib)),

@@ -151,17 +151,11 @@ func validate(c nodespec.Config) error {
 	return nil
 }
 
-// FirmwareTable implements [win32.Firmware]. There is one SMBIOS table. Another
-// provider is ERROR_INVALID_FUNCTION (Microsoft: GetSystemFirmwareTable, and
-// general knowledge for the number).
+// FirmwareTable implements [win32.Firmware].
 //
 // Source: document, GetSystemFirmwareTable; specification, SMBIOS.
-func (n *Node) FirmwareTable(provider, id uint32) (table []byte, err error) {
+func (n *Node) FirmwareTable() (table []byte, err error) {
 	err = n.Do(func(*kernel.Tx) error {
-		if provider != win32.FirmwareSMBIOS {
-			// Source: inference, of a provider that GetSystemFirmwareTable does not know.
-			return win32.ERROR_INVALID_FUNCTION
-		}
 		if f := n.Config.Firmware; f.SMBIOS != "" {
 			table, err = hex.DecodeString(f.SMBIOS)
 			return err

@@ -33,30 +33,28 @@ func TestSetSecurity(t *testing.T) {
 	list := win32.EncodeDACL([]win32.ACE{{Mask: win32.FILE_ALL_ACCESS, SID: win32.SID{Authority: 5, Sub: []uint32{18}}}})
 	h := n.root(n.unlettered, win32.WRITE_DAC)
 	reader := n.root(n.unlettered, win32.FILE_READ_ATTRIBUTES)
-	wantStatus(t, "no handle", n.SetSecurity(0, win32.DACL_SECURITY_INFORMATION, list), win32.STATUS_INVALID_HANDLE)
-	wantStatus(t, "an owner", n.SetSecurity(h, 1, list), win32.STATUS_NOT_IMPLEMENTED)
-	wantStatus(t, "half a descriptor", n.SetSecurity(h, win32.DACL_SECURITY_INFORMATION, list[:len(list)-1]), win32.STATUS_INVALID_SECURITY_DESCR)
-	wantStatus(t, "without the right", n.SetSecurity(reader, win32.DACL_SECURITY_INFORMATION, list), win32.STATUS_ACCESS_DENIED)
+	wantStatus(t, "no handle", n.SetSecurity(0, list), win32.STATUS_INVALID_HANDLE)
+	wantStatus(t, "half a descriptor", n.SetSecurity(h, list[:len(list)-1]), win32.STATUS_INVALID_SECURITY_DESCR)
+	wantStatus(t, "without the right", n.SetSecurity(reader, list), win32.STATUS_ACCESS_DENIED)
 	buf := make([]byte, 1024)
 	both := n.root(n.unlettered, win32.READ_CONTROL)
 	for name, c := range map[string]struct {
 		h    win32.Handle
-		info uint32
 		buf  []byte
 		want win32.NTStatus
 	}{
-		"no handle": {0, win32.DACL_SECURITY_INFORMATION, buf, win32.STATUS_INVALID_HANDLE}, "an owner": {both, 1, buf, win32.STATUS_NOT_IMPLEMENTED},
-		"a short buffer":    {both, win32.DACL_SECURITY_INFORMATION, buf[:20], win32.STATUS_BUFFER_TOO_SMALL},
-		"without the right": {reader, win32.DACL_SECURITY_INFORMATION, buf, win32.STATUS_ACCESS_DENIED},
+		"no handle":         {0, buf, win32.STATUS_INVALID_HANDLE},
+		"a short buffer":    {both, buf[:20], win32.STATUS_BUFFER_TOO_SMALL},
+		"without the right": {reader, buf, win32.STATUS_ACCESS_DENIED},
 	} {
-		_, err := n.QuerySecurity(c.h, c.info, c.buf)
+		_, err := n.QuerySecurity(c.h, c.buf)
 		wantStatus(t, "query, "+name, err, c.want)
 	}
 	first := n.rootSecurity(n.unlettered)
-	if size, err := n.QuerySecurity(both, win32.DACL_SECURITY_INFORMATION, buf); err != nil || !bytes.Equal(buf[:size], first) {
+	if size, err := n.QuerySecurity(both, buf); err != nil || !bytes.Equal(buf[:size], first) {
 		t.Errorf("the descriptor that is read is %x, %v, want %x", buf[:size], err, first)
 	}
-	wantStatus(t, "a list", n.SetSecurity(h, win32.DACL_SECURITY_INFORMATION, list), 0)
+	wantStatus(t, "a list", n.SetSecurity(h, list), 0)
 	if got := n.rootSecurity(n.unlettered); !bytes.Equal(got, list) || bytes.Equal(first, list) {
 		t.Errorf("the descriptor is %x, was %x, want %x", got, first, list)
 	}

@@ -159,12 +159,9 @@ func TestOneUserPerServer(t *testing.T) {
 	if err := n.UseAdd(use(`\\nas\data`, "ann", "one")); err != win32.ERROR_SESSION_CREDENTIAL_CONFLICT {
 		t.Errorf("after a restart, UseAdd of a share that is still mapped = %v, want ERROR_SESSION_CREDENTIAL_CONFLICT", err)
 	}
-	for _, force := range []struct {
-		force uint32
-		want  error
-	}{{win32.USE_FORCE, win32.ERROR_NOT_SUPPORTED}, {7, win32.ERROR_INVALID_PARAMETER}, {win32.USE_LOTS_OF_FORCE, nil}, {win32.USE_LOTS_OF_FORCE, win32.ERROR_NOT_CONNECTED}} {
-		if err := n.UseDel(`\\NAS\data`, force.force); err != force.want {
-			t.Errorf("UseDel with force %d = %v, want %v", force.force, err, force.want)
+	for _, want := range []error{nil, win32.ERROR_NOT_CONNECTED} {
+		if err := n.UseDel(`\\NAS\data`); err != want {
+			t.Errorf("UseDel = %v, want %v", err, want)
 		}
 	}
 	if err := n.UseAdd(use(`\\nas\data`, "ann", "one")); err != nil {
@@ -327,7 +324,7 @@ func TestRemoveServersSharesAccounts(t *testing.T) {
 		t.Error("a handle on a removed share still works")
 	}
 	ok(t, n.CloseHandle(h))
-	ok(t, n.UseDel(`\\nas\data`, win32.USE_LOTS_OF_FORCE))
+	ok(t, n.UseDel(`\\nas\data`))
 	if err := n.UseAdd(use(`\\nas\logs`, "ann", "one")); err != win32.ERROR_LOGON_FAILURE {
 		t.Errorf("log in without an account = %v, want ERROR_LOGON_FAILURE", err)
 	}
@@ -335,7 +332,7 @@ func TestRemoveServersSharesAccounts(t *testing.T) {
 	ok(t, n.SetSMBServerDown("nas", false))
 	status("once the server has restarted, without the account", win32.USE_DISCONN)
 
-	ok(t, n.UseDel(`\\nas\logs`, win32.USE_LOTS_OF_FORCE))
+	ok(t, n.UseDel(`\\nas\logs`))
 	ok(t, n.AddSMBShare("nas", "data"))
 	ok(t, n.UseAdd(use(`\\nas\data`, "bob", "two")))
 	if _, err := openShare(n, `\??\UNC\nas\data\dir`, win32.FILE_OPEN, 0); err != win32.STATUS_OBJECT_NAME_NOT_FOUND {

@@ -9,7 +9,7 @@ import (
 // in a child process (package fmifs), which is also the direct way. It returns when
 // the format is done.
 func (a *API) Format(vol string, o win32.FormatOptions) error {
-	if err := fmifs.Check(vol, o); err != nil {
+	if err := fmifs.Check(vol); err != nil {
 		return err
 	}
 	if o.Direct {
@@ -43,6 +43,6 @@ func (a *API) UseEnum() (uses []win32.Use, err error) {
 }
 
 // UseDel removes a global mapping, with WMI or NetUseDel.
-func (a *API) UseDel(remote string, force uint32) error {
-	return a.uses.Do(func(s win32.SMB) error { return s.UseDel(remote, force) })
+func (a *API) UseDel(remote string) error {
+	return a.uses.Do(func(s win32.SMB) error { return s.UseDel(remote) })
 }

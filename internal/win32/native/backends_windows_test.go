@@ -23,8 +23,6 @@ func TestMain(m *testing.M) {
 
 const noVolume = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
 
-var quickNTFS = win32.FormatOptions{FileSystem: "NTFS", Quick: true}
-
 // On a Windows with neither WMI's class nor fmifs.dll, Format tries both, the
 // second one through the helper, and logs once that the first is missing.
 func TestFormatBackends(t *testing.T) {
@@ -44,7 +42,7 @@ func TestFormatBackends(t *testing.T) {
 		var log bytes.Buffer
 		api := New(Options{Format: c.first, FormatHelper: c.helper, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		for range 2 {
-			err = api.Format(noVolume, quickNTFS)
+			err = api.Format(noVolume, win32.FormatOptions{})
 		}
 		if !errors.Is(err, backend.ErrUnavailable) {
 			t.Skipf("needs a Windows without MSFT_Volume and fmifs.dll, such as Wine; here Format of a volume that does not exist returns %v", err)
@@ -77,7 +75,7 @@ func TestUseBackends(t *testing.T) {
 		if err != nil && !missing {
 			t.Errorf("%s: UseEnum = %v, %v", first, uses, err)
 		}
-		add, del := api.UseAdd(u), api.UseDel(nowhere, win32.USE_LOTS_OF_FORCE)
+		add, del := api.UseAdd(u), api.UseDel(nowhere)
 		if add == nil || del == nil {
 			t.Errorf("%s: for a share that does not exist, UseAdd = %v and UseDel = %v", first, add, del)
 		}

@@ -28,11 +28,11 @@ import (
 // as in Wine, where it is a stub, Interfaces lists the set of SetupDiGetClassDevsW, which takes
 // three calls for each.
 // https://learn.microsoft.com/windows/win32/api/cfgmgr32/nf-cfgmgr32-cm_get_device_interface_listw
-func (a *API) Interfaces(class win32.GUID) ([]win32.Interface, error) {
-	of := windows.GUID(class)
+func (a *API) Interfaces() ([]win32.Interface, error) {
+	of := windows.GUID(win32.GUID_DEVINTERFACE_DISK)
 	paths, err := windows.CM_Get_Device_Interface_List("", &of, windows.CM_GET_DEVICE_INTERFACE_LIST_PRESENT)
 	if err != nil { // of which x/sys prints no text without a function that Wine lacks
-		return deviceSet(class)
+		return deviceSet(win32.GUID_DEVINTERFACE_DISK)
 	}
 	var found []win32.Interface
 	for _, p := range paths {

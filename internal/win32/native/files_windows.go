@@ -89,13 +89,13 @@ func (a *API) SetInformation(h win32.Handle, class uint32, in []byte) error {
 //sys	ntQuerySecurityObject(h windows.Handle, info uint32, descriptor *byte, size uint32, needed *uint32) (ntstatus error) = ntdll.NtQuerySecurityObject?
 
 // QuerySecurity is NtQuerySecurityObject.
-func (a *API) QuerySecurity(h win32.Handle, info uint32, buf []byte) (int, error) {
+func (a *API) QuerySecurity(h win32.Handle, buf []byte) (int, error) {
 	p, size, err := buffer(buf)
 	if err != nil {
 		return 0, err
 	}
 	var needed uint32
-	if err := ntQuerySecurityObject(windows.Handle(h), info, p, size, &needed); err != nil {
+	if err := ntQuerySecurityObject(windows.Handle(h), win32.DACL_SECURITY_INFORMATION, p, size, &needed); err != nil {
 		return 0, errorOf(err)
 	}
 	return min(int(needed), len(buf)), nil
@@ -106,11 +106,11 @@ func (a *API) QuerySecurity(h win32.Handle, info uint32, buf []byte) (int, error
 
 // SetSecurity is NtSetSecurityObject. Windows reads as much as the descriptor says itself, so
 // it is checked first.
-func (a *API) SetSecurity(h win32.Handle, info uint32, descriptor []byte) error {
-	if _, err := win32.DecodeDACL(descriptor); err != nil || info != win32.DACL_SECURITY_INFORMATION {
+func (a *API) SetSecurity(h win32.Handle, descriptor []byte) error {
+	if _, err := win32.DecodeDACL(descriptor); err != nil {
 		return win32.STATUS_INVALID_SECURITY_DESCR
 	}
-	return errorOf(ntSetSecurityObject(windows.Handle(h), info, unsafe.SliceData(descriptor)))
+	return errorOf(ntSetSecurityObject(windows.Handle(h), win32.DACL_SECURITY_INFORMATION, unsafe.SliceData(descriptor)))
 }
 
 // FinalPath is GetFinalPathNameByHandleW.

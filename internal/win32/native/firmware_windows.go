@@ -5,8 +5,8 @@ import "github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 // https://learn.microsoft.com/windows/win32/api/sysinfoapi/nf-sysinfoapi-getsystemfirmwaretable
 //sys	getSystemFirmwareTable(provider uint32, id uint32, buf *byte, size uint32) (n uint32, err error) = kernel32.GetSystemFirmwareTable?
 
-// FirmwareTable is GetSystemFirmwareTable.
-func (a *API) FirmwareTable(provider, id uint32) ([]byte, error) {
+// FirmwareTable is GetSystemFirmwareTable of the SMBIOS tables.
+func (a *API) FirmwareTable() ([]byte, error) {
 	var table []byte
 	// The first call learns the size and the second one reads the table. The
 	// third is for a table that Windows was still assembling; afterwards it does
@@ -16,7 +16,7 @@ func (a *API) FirmwareTable(provider, id uint32) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		n, err := getSystemFirmwareTable(provider, id, p, size)
+		n, err := getSystemFirmwareTable(win32.FirmwareSMBIOS, 0, p, size)
 		if n == 0 {
 			return nil, errorOf(err)
 		}

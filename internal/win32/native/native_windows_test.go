@@ -407,7 +407,7 @@ func TestVolumes(t *testing.T) {
 }
 
 func TestInterfaces(t *testing.T) {
-	disks, err := New(Options{}).Interfaces(win32.GUID_DEVINTERFACE_DISK)
+	disks, err := New(Options{}).Interfaces()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -442,8 +442,6 @@ func TestNUL(t *testing.T) {
 	add(api.SetMountPoint("d", s))
 	add(api.DeleteMountPoint(s))
 	add(api.Format(s, win32.FormatOptions{}))
-	add(api.Format("v", win32.FormatOptions{FileSystem: s}))
-	add(api.Format("v", win32.FormatOptions{Label: s}))
 	_, err = api.NtCreateFile(0, s, 0, 0, 0, win32.FILE_OPEN, syncIO)
 	add(err)
 	_, err = api.Attributes(s)
@@ -491,24 +489,24 @@ func TestSetSecurity(t *testing.T) {
 		return h
 	}
 	h := open(win32.WRITE_DAC | win32.READ_CONTROL)
-	if err := api.SetSecurity(h, win32.DACL_SECURITY_INFORMATION, list[:len(list)-1]); !errors.Is(err, win32.STATUS_INVALID_SECURITY_DESCR) {
+	if err := api.SetSecurity(h, list[:len(list)-1]); !errors.Is(err, win32.STATUS_INVALID_SECURITY_DESCR) {
 		t.Errorf("half a descriptor: %v", err)
 	}
-	if err := api.SetSecurity(h, win32.DACL_SECURITY_INFORMATION, list); err != nil {
+	if err := api.SetSecurity(h, list); err != nil {
 		t.Fatal(err)
 	}
-	if err := api.SetSecurity(open(win32.FILE_READ_ATTRIBUTES), win32.DACL_SECURITY_INFORMATION, list); !errors.Is(err, win32.STATUS_ACCESS_DENIED) {
+	if err := api.SetSecurity(open(win32.FILE_READ_ATTRIBUTES), list); !errors.Is(err, win32.STATUS_ACCESS_DENIED) {
 		t.Errorf("without WRITE_DAC: %v", err)
 	}
 	got := make([]byte, 4096)
-	n, err := api.QuerySecurity(h, win32.DACL_SECURITY_INFORMATION, got)
+	n, err := api.QuerySecurity(h, got)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if aces, err := win32.DecodeDACL(got[:n]); err != nil || len(aces) == 0 {
 		t.Errorf("the list that is read: %+v, %v", aces, err)
 	}
-	if _, err := api.QuerySecurity(h, win32.DACL_SECURITY_INFORMATION, got[:8]); !errors.Is(err, win32.STATUS_BUFFER_TOO_SMALL) {
+	if _, err := api.QuerySecurity(h, got[:8]); !errors.Is(err, win32.STATUS_BUFFER_TOO_SMALL) {
 		t.Errorf("with a short buffer: %v", err)
 	}
 	sd, err := windows.GetSecurityInfo(windows.Handle(h), windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)

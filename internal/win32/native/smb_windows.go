@@ -95,7 +95,7 @@ func (n netUse) UseAdd(u win32.NewUse) error {
 	}
 	if err != nil {
 		// The kind of the new mapping is unknown, so remove it.
-		if undo := n.UseDel(u.Remote, win32.USE_LOTS_OF_FORCE); undo != nil {
+		if undo := n.UseDel(u.Remote); undo != nil {
 			return fmt.Errorf("%w; the mapping that NetUseAdd made cannot be removed: %v", err, undo)
 		}
 		return err
@@ -173,7 +173,7 @@ func useEnumPart(flag uint32, resume *uint32, uses *[]win32.Use) (more bool, err
 }
 
 // UseDel is NetUseDel with USE_FLAG_GLOBAL_MAPPING.
-func (n netUse) UseDel(remote string, force uint32) error {
+func (n netUse) UseDel(remote string) error {
 	name, err := wide(remote)
 	if err != nil {
 		return err
@@ -181,5 +181,5 @@ func (n netUse) UseDel(remote string, force uint32) error {
 	if _, err := n.UseEnum(); err != nil {
 		return err
 	}
-	return netStatus(netUseDel(nil, name, force|win32.USE_FLAG_GLOBAL_MAPPING))
+	return netStatus(netUseDel(nil, name, win32.USE_LOTS_OF_FORCE|win32.USE_FLAG_GLOBAL_MAPPING))
 }

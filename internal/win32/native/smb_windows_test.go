@@ -24,7 +24,7 @@ func TestNetUse(t *testing.T) {
 	} else {
 		t.Logf("UseAdd(%+v) = %v", u, err)
 	}
-	if err := api.UseDel(nowhere, win32.USE_LOTS_OF_FORCE); err == nil {
+	if err := api.UseDel(nowhere); err == nil {
 		t.Logf("UseDel of a share that is not mapped = nil, which Windows does not return")
 	}
 	for _, bad := range []win32.NewUse{{Remote: "\x00"}, {Remote: nowhere, User: "a\x00"}, {Remote: nowhere, User: "a", Password: win32.NewSecret("\x00")}} {
@@ -32,7 +32,7 @@ func TestNetUse(t *testing.T) {
 			t.Errorf("UseAdd(%+v) = %v, want an error before any call", bad, err)
 		}
 	}
-	if err := api.UseDel("a\x00", 0); !win32.IsCode(err, win32.ERROR_INVALID_NAME) {
+	if err := api.UseDel("a\x00"); !win32.IsCode(err, win32.ERROR_INVALID_NAME) {
 		t.Errorf("UseDel of a name with a NUL = %v", err)
 	}
 }

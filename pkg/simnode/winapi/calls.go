@@ -12,7 +12,7 @@ const (
 	ReadAt           = "ReadAt"           // reads bytes of a disk or volume
 	WriteAt          = "WriteAt"          // writes bytes of a disk or volume
 	FlushFileBuffers = "FlushFileBuffers" // flushes the cache of a volume
-	Interfaces       = "Interfaces"       // lists the disks or volumes that are present (SetupDiGetClassDevsW …)
+	Interfaces       = "Interfaces"       // lists the disks that are present (SetupDiGetClassDevsW …)
 	Reenumerate      = "Reenumerate"      // rescans for new devices (CM_Reenumerate_DevNode)
 	OfflineReasons   = "OfflineReasons"   // returns why disks are offline (MSFT_Disk.OfflineReason)
 )
@@ -54,7 +54,7 @@ const (
 	StartService      = "StartService"      // starts a service (StartServiceW)
 	ControlService    = "ControlService"    // stops a service; the control is the Code of a fault
 	DependentServices = "DependentServices" // lists the services that depend on a service (EnumDependentServicesW)
-	FirmwareTable     = "FirmwareTable"     // reads a table of the firmware (GetSystemFirmwareTable)
+	FirmwareTable     = "FirmwareTable"     // reads the SMBIOS tables (GetSystemFirmwareTable)
 )
 
 // SMB.

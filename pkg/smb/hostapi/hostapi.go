@@ -398,7 +398,7 @@ func (s SMBAPI) RemoveSMBGlobalMapping(remotePath string) error {
 	if err != nil {
 		return err
 	}
-	err = s.host.Node.API.UseDel(remote.String(), win32.USE_LOTS_OF_FORCE)
+	err = s.host.Node.API.UseDel(remote.String())
 	if err == nil || win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
 		winfs.ShareUnmapped(s.host.Node, remote)
 	}

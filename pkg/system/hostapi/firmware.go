@@ -13,7 +13,7 @@ func (s SystemAPI) GetBIOSSerialNumber() (string, error) {
 	if err := s.host.Ready(); err != nil {
 		return "", err
 	}
-	table, err := s.host.Node.API.FirmwareTable(win32.FirmwareSMBIOS, 0)
+	table, err := s.host.Node.API.FirmwareTable()
 	if err != nil {
 		return "", hosterr.Wrap("read SMBIOS tables", "", err)
 	}

@@ -291,7 +291,7 @@ func (f format) once(direct bool) error {
 		disk.Close()
 		return err
 	}
-	if err := f.v.host.Node.API.Format(volumeID, win32.FormatOptions{FileSystem: ntfs, Quick: true, ClusterSize: f.unit, Direct: direct}); err != nil {
+	if err := f.v.host.Node.API.Format(volumeID, win32.FormatOptions{ClusterSize: f.unit, Direct: direct}); err != nil {
 		if !before && neverBegan(err) {
 			storage.FormatEnds(f.v.host.Node, volumeID)
 		}

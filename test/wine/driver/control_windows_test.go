@@ -198,7 +198,7 @@ func TestDetachedDisk(t *testing.T) {
 	if h2, err := h.bare.CreateFile(path, readOnly, 3, win32.OPEN_EXISTING, 0); !win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) {
 		t.Errorf("open the detached disk: %d, %v, want ERROR_FILE_NOT_FOUND", h2, err)
 	}
-	if is, err := h.bare.Interfaces(win32.GUID_DEVINTERFACE_DISK); err != nil || len(is) != 1 {
+	if is, err := h.bare.Interfaces(); err != nil || len(is) != 1 {
 		t.Errorf("interfaces %v, %v, want only that of the system disk", is, err)
 	}
 	if number, err := back(); err != nil || number != 1 {

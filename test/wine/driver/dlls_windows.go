@@ -45,11 +45,11 @@ func (s *Server) call(in []byte) ([]byte, error) {
 // CM_Get_Device_Interface_List does.
 func (s *Server) interfaces(a *arguments) ([]byte, error) {
 	class, _ := a.bytes()
-	a.refuse(len(class) != 16, "not a class of devices")
+	a.refuse(len(class) != 16 || win32.GUIDFromBytes(class) != win32.GUID_DEVINTERFACE_DISK, "not the class of disks")
 	if a.err != nil {
 		return nil, a.err
 	}
-	found, err := s.api.Interfaces(win32.GUIDFromBytes(class))
+	found, err := s.api.Interfaces()
 	var b []byte
 	for _, i := range found {
 		for _, u := range append(win32.UTF16(i.Path), 0) {
@@ -185,12 +185,12 @@ func (s *Server) format(a *arguments) ([]byte, error) {
 	drive, media, fs, label := a.text(), a.number(), a.text(), a.text()
 	quick, cluster := a.number(), a.number()
 	a.refuse(media != formatFixedMedia, "the medium is not a fixed disk")
-	a.refuse(quick > 1, "quick is not a BOOLEAN")
+	a.refuse(fs != "NTFS" || label != "" || quick != 1, "the format is not a quick one of NTFS without a label")
 	a.refuse(strings.HasSuffix(drive, `\`), "the volume's name ends in a backslash, so it is the root directory")
 	if a.err != nil {
 		return nil, a.err
 	}
-	err := s.api.Format(drive+`\`, win32.FormatOptions{Direct: true, FileSystem: fs, Label: label, Quick: quick == 1, ClusterSize: cluster})
+	err := s.api.Format(drive+`\`, win32.FormatOptions{Direct: true, ClusterSize: cluster})
 	s.mu.Lock()
 	events := s.formatEvents
 	s.mu.Unlock()

@@ -70,7 +70,7 @@ func TestFormatEvents(t *testing.T) {
 				}
 				return c.events
 			})
-			err := h.bare.Format(v, win32.FormatOptions{FileSystem: "NTFS", Quick: true})
+			err := h.bare.Format(v, win32.FormatOptions{})
 			if c.want == 0 && err != nil || c.want != 0 && !win32.IsCode(err, c.want) {
 				t.Errorf("Format: %v, want %v", err, c.want)
 			}
@@ -78,40 +78,26 @@ func TestFormatEvents(t *testing.T) {
 	}
 }
 
-// The options of a format reach FormatEx.
-func TestFormatOptions(t *testing.T) {
+// The size of clusters reaches FormatEx.
+func TestClusterSize(t *testing.T) {
 	h := newHost(t, online())
-	for _, o := range []win32.FormatOptions{
-		{FileSystem: "NTFS", Quick: true, Label: "Ünï & 日本", ClusterSize: 8192},
-		{FileSystem: "NTFS", Label: "full"},
-	} {
-		var given win32.FormatOptions
-		v := rawVolume(t, h)
-		if err := h.bare.Format(v, o); err != nil {
-			t.Errorf("Format with %+v: %v", o, err)
-			continue
-		}
-		info, err := h.bare.VolumeInformation(v)
-		if err != nil || info.Label != o.Label || info.FileSystem != o.FileSystem {
-			t.Errorf("a volume formatted with %+v has %+v, %v", o, info, err)
-		}
-		dev, err := h.bare.CreateFile(v[:len(v)-1], win32.GENERIC_READ, 3, win32.OPEN_EXISTING, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := make([]byte, win32.SizeofNTFSVolumeData)
-		n, err := h.bare.DeviceIoControl(dev, win32.FSCTL_GET_NTFS_VOLUME_DATA, nil, out)
-		if err == nil {
-			var d win32.NTFSVolumeData
-			d, err = win32.DecodeNTFSVolumeData(out[:n])
-			given.ClusterSize = d.BytesPerCluster
-		}
-		if err != nil || o.ClusterSize != 0 && given.ClusterSize != o.ClusterSize {
-			t.Errorf("clusters of %d bytes, %v, want %d", given.ClusterSize, err, o.ClusterSize)
-		}
-		if err := h.bare.CloseHandle(dev); err != nil {
-			t.Error(err)
-		}
+	const want = 8192
+	v := rawVolume(t, h)
+	if err := h.bare.Format(v, win32.FormatOptions{ClusterSize: want}); err != nil {
+		t.Fatal(err)
+	}
+	dev, err := h.bare.CreateFile(v[:len(v)-1], win32.GENERIC_READ, 3, win32.OPEN_EXISTING, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.bare.CloseHandle(dev)
+	out := make([]byte, win32.SizeofNTFSVolumeData)
+	n, err := h.bare.DeviceIoControl(dev, win32.FSCTL_GET_NTFS_VOLUME_DATA, nil, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := win32.DecodeNTFSVolumeData(out[:n]); err != nil || d.BytesPerCluster != want {
+		t.Errorf("clusters of %d bytes, %v, want %d", d.BytesPerCluster, err, want)
 	}
 }
 

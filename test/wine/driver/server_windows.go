@@ -91,7 +91,7 @@ const separator = "|"
 // new device.
 func (s *Server) present() (devices map[string]device, interfaces []string, err error) {
 	devices = map[string]device{}
-	disks, err := s.model.Interfaces(win32.GUID_DEVINTERFACE_DISK)
+	disks, err := s.model.Interfaces()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -76,11 +76,12 @@ func (s *Server) uses(what uint32, a *arguments) (results, error) {
 		return r, nil
 	case callUseDel:
 		remote, global, force := a.text(), a.number() != 0, a.number()
+		a.refuse(global && force != win32.USE_LOTS_OF_FORCE, "a mapping is removed without force")
 		if a.err != nil {
 			return results{}, a.err
 		}
 		if global {
-			return results{}, s.api.UseDel(remote, force)
+			return results{}, s.api.UseDel(remote)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -52,10 +52,10 @@ func TestGlobalMappings(t *testing.T) {
 		given[5] != (Mapping{`\\nas\five`, "ann", "CORP", "pässword", win32.REQUIRE_CONNECTION_PRIVACY | persistentGlobal}) {
 		t.Errorf("netapi32.dll got %+v", given)
 	}
-	if err := h.bare.UseDel(`\\nas\two`, win32.USE_LOTS_OF_FORCE); err != nil {
+	if err := h.bare.UseDel(`\\nas\two`); err != nil {
 		t.Errorf("remove: %v", err)
 	}
-	if err := h.bare.UseDel(`\\nas\two`, win32.USE_LOTS_OF_FORCE); !win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
+	if err := h.bare.UseDel(`\\nas\two`); !win32.IsCode(err, win32.ERROR_NOT_CONNECTED) {
 		t.Errorf("remove again: %v, want ERROR_NOT_CONNECTED", err)
 	}
 	if have, err := h.bare.UseEnum(); err != nil || len(have) != 4 {

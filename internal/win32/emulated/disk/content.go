@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf16"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
@@ -25,7 +24,7 @@ func (n *Disks) content(t *kernel.Tx, d *Disk, c nodespec.Disk, letters map[stri
 	case "", nodespec.ContentBlank:
 		return l, nil
 	case nodespec.ContentSuperfloppy:
-		first, err := n.MakeNTFS(t, d, 0, d.Size, win32.FormatOptions{FileSystem: "NTFS"})
+		first, err := n.MakeNTFS(t, d, 0, d.Size, 0, "")
 		if err != nil {
 			return l, err
 		}
@@ -73,10 +72,15 @@ func (n *Disks) content(t *kernel.Tx, d *Disk, c nodespec.Disk, letters map[stri
 			for _, w := range bootsector.MakeFAT32(p.Length, d.Sector, uint32(p.Offset/uint64(d.Sector)), guid.Data1) {
 				t.WriteImage(d.ID, p.Offset+w.Offset, w.Data)
 			}
-		default:
-			if _, err := n.MakeNTFS(t, d, p.Offset, p.Length, win32.FormatOptions{FileSystem: pc.FileSystem, Label: pc.Label}); err != nil {
+		case "NTFS":
+			if len(win32.UTF16(pc.Label)) > bootsector.MaxLabel {
+				return l, fmt.Errorf("partition %d: label %q, want at most %d characters", i, pc.Label, bootsector.MaxLabel)
+			}
+			if _, err := n.MakeNTFS(t, d, p.Offset, p.Length, 0, pc.Label); err != nil {
 				return l, fmt.Errorf("partition %d: %w", i, err)
 			}
+		default:
+			return l, fmt.Errorf("partition %d: file system %q, want NTFS or FAT32", i, pc.FileSystem)
 		}
 		if pc.Letter != "" {
 			key := PartitionKey(l, p)
@@ -180,14 +184,8 @@ func PartitionKey(table win32.Layout, p win32.Partition) string {
 }
 
 // PlanNTFS returns what a format writes to the range of a disk.
-func (n *Disks) PlanNTFS(d *Disk, off, length uint64, o win32.FormatOptions, serial uint64) (fs bootsector.FileSystem, writes []bootsector.Write, err error) {
-	if !strings.EqualFold(o.FileSystem, string(bootsector.NTFS)) {
-		return fs, nil, win32.ERROR_NOT_SUPPORTED // Source: node, it makes no file system but NTFS
-	}
-	if len(utf16.Encode([]rune(o.Label))) > bootsector.MaxLabel || strings.ContainsAny(o.Label, "\x00\\/:*?\"<>|\t") {
-		return fs, nil, win32.ERROR_INVALID_PARAMETER // Source: inference, by the limits of labels
-	}
-	fs, writes, err = bootsector.MakeNTFS(length, d.Sector, o.ClusterSize, uint32(off/uint64(d.Sector)), serial, o.Label)
+func (n *Disks) PlanNTFS(d *Disk, off, length uint64, cluster uint32, serial uint64, label string) (fs bootsector.FileSystem, writes []bootsector.Write, err error) {
+	fs, writes, err = bootsector.MakeNTFS(length, d.Sector, cluster, uint32(off/uint64(d.Sector)), serial, label)
 	switch {
 	case errors.Is(err, bootsector.ErrTooSmall):
 		// Source: program, winutils-rs has "volume too small" of fmifs.dll; the number is
@@ -203,17 +201,14 @@ func (n *Disks) PlanNTFS(d *Disk, off, length uint64, o win32.FormatOptions, ser
 
 // MakeNTFS writes a new file system to a range of a disk and returns its first
 // sector. Its file tree is created when the file system is first detected.
-func (n *Disks) MakeNTFS(t *kernel.Tx, d *Disk, off, length uint64, o win32.FormatOptions) (first []byte, err error) {
+func (n *Disks) MakeNTFS(t *kernel.Tx, d *Disk, off, length uint64, cluster uint32, label string) (first []byte, err error) {
 	serial, err := n.NewSerial()
 	if err != nil {
 		return nil, err
 	}
-	_, writes, err := n.PlanNTFS(d, off, length, o, serial)
+	_, writes, err := n.PlanNTFS(d, off, length, cluster, serial, label)
 	if err != nil {
 		return nil, err
-	}
-	if !o.Quick {
-		t.ZeroImage(d.ID, off, length) // since Vista a full format writes zeros
 	}
 	for _, w := range writes {
 		t.WriteImage(d.ID, off+w.Offset, w.Data)

@@ -65,14 +65,14 @@ func (f *file) queryInformation(class uint32, buf []byte) (int, error) {
 // QuerySecurity implements [win32.Files] for the access control lists of root directories.
 //
 // Source: specification, [MS-FSA] 2.1.5.14; document, NtQuerySecurityObject.
-func (n *Namespace) QuerySecurity(h win32.Handle, info uint32, buf []byte) (size int, err error) {
+func (n *Namespace) QuerySecurity(h win32.Handle, buf []byte) (size int, err error) {
 	err = n.Do(func(t *kernel.Tx) error {
 		f, err := n.file(h)
 		if err != nil {
 			return err
 		}
-		if info != win32.DACL_SECURITY_INFORMATION || f.open.Entry() != f.tree.Root() {
-			return win32.STATUS_NOT_IMPLEMENTED // Source: node, it keeps no owner, group or audit list, and lists of roots only
+		if f.open.Entry() != f.tree.Root() {
+			return win32.STATUS_NOT_IMPLEMENTED // Source: node, it keeps lists of roots only
 		}
 		if err := f.check(win32.READ_CONTROL); err != nil {
 			return err
@@ -92,14 +92,11 @@ func (n *Namespace) QuerySecurity(h win32.Handle, info uint32, buf []byte) (size
 // node's services run as LocalSystem.
 //
 // Source: specification, [MS-FSA] 2.1.5.17; document, NtSetSecurityObject.
-func (n *Namespace) SetSecurity(h win32.Handle, info uint32, descriptor []byte) error {
+func (n *Namespace) SetSecurity(h win32.Handle, descriptor []byte) error {
 	return n.Do(func(t *kernel.Tx) error {
 		f, err := n.file(h)
 		if err != nil {
 			return err
-		}
-		if info != win32.DACL_SECURITY_INFORMATION {
-			return win32.STATUS_NOT_IMPLEMENTED // Source: node, it keeps no owner, group or audit list
 		}
 		if _, err := win32.DecodeDACL(descriptor); err != nil {
 			return win32.STATUS_INVALID_SECURITY_DESCR // Source: document, NtSetSecurityObject

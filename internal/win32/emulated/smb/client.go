@@ -123,21 +123,15 @@ func (n *Network) UseEnum() (uses []win32.Use, err error) {
 	return uses, err
 }
 
-// UseDel implements [win32.SMB]. Only USE_LOTS_OF_FORCE is emulated. Other values
-// fail with ERROR_NOT_SUPPORTED, which Windows does not return.
+// UseDel implements [win32.SMB].
 //
 // Source: document, NetUseDel, USE_LOTS_OF_FORCE.
-func (n *Network) UseDel(remote string, force uint32) error {
+func (n *Network) UseDel(remote string) error {
 	return n.client(func(t *kernel.Tx) error {
 		share, err := winpath.ParseShare(remote)
 		m, ok := n.smb.mappings[share]
-		switch {
-		case err != nil || !ok:
+		if err != nil || !ok {
 			return win32.ERROR_NOT_CONNECTED // Source: inference, by the text of the code in winerror.h
-		case force > win32.USE_LOTS_OF_FORCE:
-			return win32.ERROR_INVALID_PARAMETER // Source: inference, of a value that lmuse.h does not have
-		case force != win32.USE_LOTS_OF_FORCE:
-			return win32.ERROR_NOT_SUPPORTED // Source: node, only USE_LOTS_OF_FORCE is emulated
 		}
 		n.deleteMapping(t, m)
 		n.closeShare(t, share)

@@ -27,7 +27,7 @@ type formatting struct {
 // formatKey is that of the record of a format through WMI, which exists while it runs.
 func formatKey(v *Volume) string { return "format/" + v.guid().String() }
 
-// Format implements [win32.Volumes] for NTFS. During Config.FormatDuration the
+// Format implements [win32.Volumes]. During Config.FormatDuration the
 // volume is locked and has no file system: the old one is removed at the start,
 // and the new one appears at the end. A format that is cut off leaves
 // what behavior.Windows.FormatOrder says. Format returns
@@ -36,10 +36,8 @@ func formatKey(v *Volume) string { return "format/" + v.guid().String() }
 //     an unknown volume,
 //   - without FormatOptions.Direct, ERROR_NOT_READY, ERROR_INVALID_PARAMETER or
 //     ERROR_SERVICE_DISABLED as behavior.Windows.FormatKnows says,
-//   - ERROR_NOT_SUPPORTED for a file system other than NTFS, which this node
-//     does not create, and for a volume on several disks,
-//   - ERROR_INVALID_PARAMETER for a label or cluster size that NTFS cannot
-//     have,
+//   - ERROR_NOT_SUPPORTED for a volume on several disks,
+//   - ERROR_INVALID_PARAMETER for a cluster size that NTFS cannot have,
 //   - ERROR_DISK_FULL for a volume that is too small,
 //   - ERROR_WRITE_PROTECT for a write-protected disk,
 //   - ERROR_ACCESS_DENIED while the volume or a file on it is open, because it
@@ -149,7 +147,7 @@ func (n *Volumes) beginFormat(t *kernel.Tx, v *Volume, o win32.FormatOptions) er
 	if err != nil {
 		return err
 	}
-	_, writes, err := n.disks.PlanNTFS(e.Disk, e.Off, e.Length, o, serial)
+	_, writes, err := n.disks.PlanNTFS(e.Disk, e.Off, e.Length, o.ClusterSize, serial, "")
 	if err != nil {
 		return err
 	}
@@ -182,7 +180,7 @@ func letters() []byte {
 
 // finishFormat writes the requested file system.
 func (n *Volumes) finishFormat(t *kernel.Tx, v *Volume, o win32.FormatOptions) error {
-	_, err := n.disks.MakeNTFS(t, v.Ranges[0].Disk, v.Ranges[0].Off, v.Size(), o)
+	_, err := n.disks.MakeNTFS(t, v.Ranges[0].Disk, v.Ranges[0].Off, v.Size(), o.ClusterSize, "")
 	// The next use of the volume detects its new file system.
 	t.OnCommit(func() { v.forget() })
 	return err
@@ -251,7 +249,7 @@ func (n *Volumes) formattable(vol string, o win32.FormatOptions) (*Volume, error
 	if len(v.Ranges) != 1 {
 		return nil, win32.ERROR_NOT_SUPPORTED
 	}
-	if _, _, err := n.disks.PlanNTFS(v.Ranges[0].Disk, v.Ranges[0].Off, v.Size(), o, 1); err != nil {
+	if _, _, err := n.disks.PlanNTFS(v.Ranges[0].Disk, v.Ranges[0].Off, v.Size(), o.ClusterSize, 1, ""); err != nil {
 		return nil, err
 	}
 	if err := v.Writable(); err != nil {

@@ -137,16 +137,13 @@ func (n *Volumes) Show() (volumes []nodespec.VolumeInfo, mounts []nodespec.Mount
 
 func NameOf(guid win32.GUID) string { return `\\?\Volume` + guid.String() + `\` }
 
-// Interfaces implements [win32.Devices] for disks, the only class that hosts ask for. A class
-// without devices has an empty list.
+// Interfaces implements [win32.Devices].
 //
 // Source: document, CM_Get_Device_Interface_ListW.
-func (n *Volumes) Interfaces(class win32.GUID) (is []win32.Interface, err error) {
+func (n *Volumes) Interfaces() (is []win32.Interface, err error) {
 	err = n.Do(func(*kernel.Tx) error {
-		if class == win32.GUID_DEVINTERFACE_DISK {
-			for _, d := range n.disks.List {
-				is = append(is, win32.Interface{Path: d.InterfacePath()})
-			}
+		for _, d := range n.disks.List {
+			is = append(is, win32.Interface{Path: d.InterfacePath()})
 		}
 		return nil
 	})

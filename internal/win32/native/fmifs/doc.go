@@ -9,7 +9,7 @@
 //
 // # Protocol
 //
-// The volume and the options are arguments, which both sides check; there is no
+// The volume and the size of its clusters are arguments, which both sides check; there is no
 // shell. The child writes lines:
 //
 //	csi-proxy format-helper 1     the first line; the child then waits until it reads "go"

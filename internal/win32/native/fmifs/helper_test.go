@@ -15,14 +15,14 @@ import (
 )
 
 // TestMain makes this test's binary the helper, with a formatter that simulates
-// what the label asks for.
+// what its environment asks for.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Command {
 		os.Exit(serve(os.Args[2:], os.Stdin, os.Stdout, os.Exit, simulate))
 	}
 	if os.Getenv(asParent) != "" {
 		exe, _ := os.Executable()
-		fmt.Println(Helper{Executable: exe}.Format(volume, win32.FormatOptions{FileSystem: "NTFS", Label: "hang"}))
+		fmt.Println(Helper{Executable: exe}.Format(volume, win32.FormatOptions{}))
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
@@ -31,14 +31,17 @@ func TestMain(m *testing.M) {
 // asParent makes this test's binary format with a helper that does not end.
 const asParent = "CSI_PROXY_TEST_AS_PARENT"
 
+// asFormat is what the helper simulates.
+const asFormat = "CSI_PROXY_TEST_AS_FORMAT"
+
 const volume = `\\?\Volume{00000000-1111-2222-3333-444444444444}\`
 
-func simulate(vol string, o win32.FormatOptions, report func(uint32, []byte)) error {
+func simulate(vol string, cluster uint32, report func(uint32, []byte)) error {
 	report(0, []byte{50, 0, 0, 0})
-	switch o.Label {
+	switch os.Getenv(asFormat) {
 	case "check arguments":
-		if vol != volume || o != (win32.FormatOptions{FileSystem: "NTFS", Label: o.Label, Quick: true, ClusterSize: 65536}) {
-			return fmt.Errorf("got %q, %+v", vol, o)
+		if vol != volume || cluster != 65536 {
+			return fmt.Errorf("got %q, %d", vol, cluster)
 		}
 		report(11, finished(1, 0))
 	case "no access":
@@ -78,7 +81,7 @@ func helper(t *testing.T) Helper {
 }
 
 func TestFormat(t *testing.T) {
-	for label, want := range map[string]struct {
+	for simulated, want := range map[string]struct {
 		err  win32.Errno // 0: success
 		says string
 	}{
@@ -92,13 +95,14 @@ func TestFormat(t *testing.T) {
 		"missing":         {win32.ERROR_NOT_SUPPORTED, "no fmifs.dll here"},
 		"never finishing": {win32.ERROR_GEN_FAILURE, "before it reported the end"},
 	} {
-		err := helper(t).Format(volume, win32.FormatOptions{FileSystem: "NTFS", Label: label, Quick: true, ClusterSize: 65536})
+		t.Setenv(asFormat, simulated)
+		err := helper(t).Format(volume, win32.FormatOptions{ClusterSize: 65536})
 		code, _ := win32.Code(err)
 		if (err == nil) != (want.err == 0) || code != want.err || err != nil && !strings.Contains(err.Error(), want.says) {
-			t.Errorf("%s: %v, want %v with %q", label, err, want.err, want.says)
+			t.Errorf("%s: %v, want %v with %q", simulated, err, want.err, want.says)
 		}
-		if errors.Is(err, backend.ErrUnavailable) != (label == "missing") {
-			t.Errorf("%s: %v counts as a missing backend: %t", label, err, errors.Is(err, backend.ErrUnavailable))
+		if errors.Is(err, backend.ErrUnavailable) != (simulated == "missing") {
+			t.Errorf("%s: %v counts as a missing backend: %t", simulated, err, errors.Is(err, backend.ErrUnavailable))
 		}
 	}
 }
@@ -107,7 +111,8 @@ func TestFormat(t *testing.T) {
 func TestHelperSilenceLimit(t *testing.T) {
 	h := helper(t)
 	h.SilenceLimit = 300 * time.Millisecond
-	err := h.Format(volume, win32.FormatOptions{FileSystem: "NTFS", Label: "hang"})
+	t.Setenv(asFormat, "hang")
+	err := h.Format(volume, win32.FormatOptions{})
 	if !win32.IsCode(err, win32.ERROR_TIMEOUT) {
 		t.Errorf("Format = %v, want ERROR_TIMEOUT", err)
 	}
@@ -115,28 +120,15 @@ func TestHelperSilenceLimit(t *testing.T) {
 
 func TestFormatRefusesArguments(t *testing.T) {
 	h := Helper{Executable: "/there/is/no/such/program"}
-	for _, c := range []struct {
-		vol string
-		o   win32.FormatOptions
-	}{
-		{"", win32.FormatOptions{FileSystem: "NTFS"}},
-		{`C:`, win32.FormatOptions{FileSystem: "NTFS"}},
-		{`C:\`, win32.FormatOptions{FileSystem: "NTFS"}},
-		{`\\.\PhysicalDrive0`, win32.FormatOptions{FileSystem: "NTFS"}},
-		{volume + `x`, win32.FormatOptions{FileSystem: "NTFS"}},
-		{volume + "\n", win32.FormatOptions{FileSystem: "NTFS"}},
-		{volume, win32.FormatOptions{}},
-		{volume, win32.FormatOptions{FileSystem: "NT FS"}},
-		{volume, win32.FormatOptions{FileSystem: "NTFS", Label: "a\x00b"}},
-	} {
-		if err := h.Format(c.vol, c.o); !win32.IsCode(err, win32.ERROR_INVALID_NAME) {
-			t.Errorf("Format(%q, %+v) = %v, want ERROR_INVALID_NAME", c.vol, c.o, err)
+	for _, vol := range []string{"", `C:`, `C:\`, `\\.\PhysicalDrive0`, volume + `x`, volume + "\n"} {
+		if err := h.Format(vol, win32.FormatOptions{}); !win32.IsCode(err, win32.ERROR_INVALID_NAME) {
+			t.Errorf("Format(%q) = %v, want ERROR_INVALID_NAME", vol, err)
 		}
 	}
-	if err := (Helper{}).Format(volume, win32.FormatOptions{FileSystem: "NTFS"}); !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), "needs csi-proxy.exe") {
+	if err := (Helper{}).Format(volume, win32.FormatOptions{}); !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), "needs csi-proxy.exe") {
 		t.Errorf("without an executable: %v, want ErrUnavailable", err)
 	}
-	if err := h.Format(volume, win32.FormatOptions{FileSystem: "NTFS"}); !win32.IsCode(err, win32.ERROR_GEN_FAILURE) || !strings.Contains(err.Error(), "start the format helper") {
+	if err := h.Format(volume, win32.FormatOptions{}); !win32.IsCode(err, win32.ERROR_GEN_FAILURE) || !strings.Contains(err.Error(), "start the format helper") {
 		t.Errorf("without the program: %v, want a failure to start it", err)
 	}
 }
@@ -156,8 +148,8 @@ func TestOutputOfAnotherProgram(t *testing.T) {
 // The helper formats only what its running parent asked for.
 func TestHelperWaitsForParent(t *testing.T) {
 	formatted := 0
-	count := func(string, win32.FormatOptions, func(uint32, []byte)) error { formatted++; return nil }
-	good := arguments(volume, win32.FormatOptions{FileSystem: "NTFS", Label: "-quick=false \"x", Quick: true})[1:]
+	count := func(string, uint32, func(uint32, []byte)) error { formatted++; return nil }
+	good := arguments(volume, 65536)[1:]
 	for _, c := range []struct {
 		name  string
 		args  []string
@@ -168,8 +160,8 @@ func TestHelperWaitsForParent(t *testing.T) {
 		{"no parent", good, "", exitOrphaned, 0},
 		{"another line", good, "yes\n", exitOrphaned, 0},
 		{"half a line", good, "go", exitOrphaned, 0},
-		{"a volume by its drive letter", []string{"-volume=C:", "-file-system=NTFS"}, "go\n", exitUsage, 0},
-		{"no volume", []string{"-file-system=NTFS"}, "go\n", exitUsage, 0},
+		{"a volume by its drive letter", []string{"-volume=C:"}, "go\n", exitUsage, 0},
+		{"no volume", []string{"-cluster-size=65536"}, "go\n", exitUsage, 0},
 		{"an argument too many", append(slices.Clone(good), "more"), "go\n", exitUsage, 0},
 		{"an unknown flag", append(slices.Clone(good), "-full"), "go\n", exitUsage, 0},
 		{"a cluster size beyond 32 bits", append(slices.Clone(good), "-cluster-size=4294967296"), "go\n", exitUsage, 0},
@@ -197,8 +189,8 @@ func TestHelperEndsWithParent(t *testing.T) {
 	began := make(chan bool)
 	stdin, parent := io.Pipe()
 	go func() {
-		serve(arguments(volume, win32.FormatOptions{FileSystem: "NTFS"})[1:], stdin, io.Discard, func(code int) { exited <- code },
-			func(string, win32.FormatOptions, func(uint32, []byte)) error {
+		serve(arguments(volume, 0)[1:], stdin, io.Discard, func(code int) { exited <- code },
+			func(string, uint32, func(uint32, []byte)) error {
 				close(began)
 				select {}
 			})
@@ -212,14 +204,13 @@ func TestHelperEndsWithParent(t *testing.T) {
 }
 
 func FuzzArguments(f *testing.F) {
-	f.Add(volume, "NTFS", "", true, uint32(0))
-	f.Add(volume[:len(volume)-1], "ReFS", `my "label" \`, false, uint32(65536))
-	f.Add("-volume=x", "-quick", "\xff", false, uint32(1))
-	f.Fuzz(func(t *testing.T, vol, fs, label string, quick bool, cluster uint32) {
-		o := win32.FormatOptions{FileSystem: fs, Label: label, Quick: quick, ClusterSize: cluster}
-		gotVol, got, err := parse(arguments(vol, o)[1:])
-		if ok := Check(vol, o) == nil; ok != (err == nil) || ok && (gotVol != vol || got != o) {
-			t.Errorf("%q, %+v became %q, %+v, %v", vol, o, gotVol, got, err)
+	f.Add(volume, uint32(0))
+	f.Add(volume[:len(volume)-1], uint32(65536))
+	f.Add("-volume=x", uint32(1))
+	f.Fuzz(func(t *testing.T, vol string, cluster uint32) {
+		gotVol, got, err := parse(arguments(vol, cluster)[1:])
+		if ok := Check(vol) == nil; ok != (err == nil) || ok && (gotVol != vol || got != cluster) {
+			t.Errorf("%q, %d became %q, %d, %v", vol, cluster, gotVol, got, err)
 		}
 	})
 }

@@ -30,23 +30,20 @@ const formatFixedMedia = 12
 //
 // The callback is never freed, and nothing in its arguments distinguishes two
 // formats, so a process formats once.
-func formatEx(vol string, o win32.FormatOptions, report func(uint32, []byte)) error {
+func formatEx(vol string, cluster uint32, report func(uint32, []byte)) error {
 	proc := windows.NewLazySystemDLL("fmifs.dll").NewProc("FormatEx")
 	if err := proc.Find(); err != nil {
 		return fmt.Errorf("fmifs.dll has no FormatEx (%v): %w", err, backend.ErrUnavailable)
 	}
 	wide := func(s string) *uint16 { return unsafe.SliceData(append(win32.UTF16(s), 0)) }
 	drive := wide(strings.TrimSuffix(vol, `\`)) // the device, not its root directory
-	fileSystem, label := wide(o.FileSystem), wide(o.Label)
-	quick := uintptr(0)
-	if o.Quick {
-		quick = 1
-	}
+	fileSystem, label := wide("NTFS"), wide("")
+	const quick = 1
 	runtime.LockOSThread() // fmifs may leave state on its thread, on which callbacks run
 	defer runtime.UnlockOSThread()
 	// FormatEx returns no value, so ignore what proc.Call returns.
 	_, _, _ = proc.Call(uintptr(unsafe.Pointer(drive)), formatFixedMedia, uintptr(unsafe.Pointer(fileSystem)),
-		uintptr(unsafe.Pointer(label)), quick, uintptr(o.ClusterSize), callback(report))
+		uintptr(unsafe.Pointer(label)), quick, uintptr(cluster), callback(report))
 	return nil
 }
 

@@ -48,7 +48,7 @@ func TestFormatWithoutDLL(t *testing.T) {
 	if windows.NewLazySystemDLL("fmifs.dll").Load() == nil {
 		t.Skip("needs a Windows without fmifs.dll, such as Wine")
 	}
-	err := formatEx(volume, win32.FormatOptions{FileSystem: "NTFS"}, func(uint32, []byte) {})
+	err := formatEx(volume, 0, func(uint32, []byte) {})
 	if !errors.Is(err, backend.ErrUnavailable) || !win32.IsCode(err, win32.ERROR_NOT_SUPPORTED) || !strings.Contains(err.Error(), "fmifs.dll") {
 		t.Errorf("formatEx: %v, want ErrUnavailable naming fmifs.dll", err)
 	}
@@ -60,7 +60,8 @@ func TestHelperEndsWithJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(exe, arguments(volume, win32.FormatOptions{FileSystem: "NTFS", Label: "hang"})...)
+	c := exec.Command(exe, arguments(volume, 0)...)
+	c.Env = append(os.Environ(), asFormat+"=hang")
 	stdin, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestHelperEndsWithParentProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	parent := exec.Command(exe)
-	parent.Env = append(os.Environ(), asParent+"=1")
+	parent.Env = append(os.Environ(), asParent+"=1", asFormat+"=hang")
 	if err := parent.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -34,11 +34,11 @@ var errSilent = errors.New("the format helper was silent")
 // UpdateCache does nothing: there is no cache.
 func (Helper) UpdateCache() error { return nil }
 
-// Format creates a file system on vol, and returns when the helper has ended. It
+// Format creates NTFS on vol, and returns when the helper has ended. It
 // returns [backend.ErrUnavailable] if there is no helper or no FormatEx. All
 // other errors wrap a Windows error number.
 func (h Helper) Format(vol string, o win32.FormatOptions) error {
-	if err := Check(vol, o); err != nil {
+	if err := Check(vol); err != nil {
 		return err
 	}
 	if h.Executable == "" {
@@ -50,7 +50,7 @@ func (h Helper) Format(vol string, o win32.FormatOptions) error {
 	}
 	ctx, end := context.WithCancelCause(context.Background())
 	defer end(nil)
-	c := exec.CommandContext(ctx, h.Executable, arguments(vol, o)...)
+	c := exec.CommandContext(ctx, h.Executable, arguments(vol, o.ClusterSize)...)
 	c.WaitDelay = time.Second // only the child has its pipes
 	var stderr tail
 	c.Stderr = &stderr

@@ -115,7 +115,7 @@ func (c *Client) UseEnum() (uses []win32.Use, err error) {
 
 // UseDel removes the global mapping of a share without a drive letter, with
 // MSFT_SmbGlobalMapping.Remove. It returns ERROR_NOT_CONNECTED if there is none.
-func (c *Client) UseDel(remote string, force uint32) error {
+func (c *Client) UseDel(remote string) error {
 	return c.change(mappingClass+".Remove", callLimit, func(s *session) error {
 		removed := false
 		remove := func(o *object, r row) error {
@@ -123,7 +123,7 @@ func (c *Client) UseDel(remote string, force uint32) error {
 				return err
 			}
 			removed = true
-			out, err := s.invoke(mappingClass, o, "Remove", []parameter{{"Force", force != win32.USE_NOFORCE}}, "ReturnValue")
+			out, err := s.invoke(mappingClass, o, "Remove", []parameter{{"Force", true}}, "ReturnValue")
 			if err != nil {
 				return err
 			}

@@ -259,9 +259,9 @@ func TestMissingBackends(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"OfflineReasons": func() error { _, err := storage.OfflineReasons(); return err }(),
-		"Format":         storage.Format(`\\?\Volume{00000000-1111-2222-3333-444444444444}\`, win32.FormatOptions{FileSystem: "NTFS", Quick: true}),
+		"Format":         storage.Format(`\\?\Volume{00000000-1111-2222-3333-444444444444}\`, win32.FormatOptions{}),
 		"UseAdd":         smb.UseAdd(win32.NewUse{Remote: `\\server\share`, User: "ann", Password: win32.NewSecret("for-tests")}),
-		"UseDel":         smb.UseDel(`\\server\share`, win32.USE_LOTS_OF_FORCE),
+		"UseDel":         smb.UseDel(`\\server\share`),
 		"UseEnum":        func() error { _, err := smb.UseEnum(); return err }(),
 	} {
 		if !errors.Is(err, backend.ErrUnavailable) || !win32.IsCode(err, win32.ERROR_NOT_SUPPORTED) || strings.Contains(err.Error(), "for-tests") {

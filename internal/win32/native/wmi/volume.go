@@ -50,7 +50,7 @@ type parameter struct {
 // are null, for which Windows chooses.
 // https://learn.microsoft.com/windows-hardware/drivers/storage/format-msft-volume
 func formatParameters(o win32.FormatOptions) []parameter {
-	p := []parameter{{"FileSystem", o.FileSystem}, {"FileSystemLabel", o.Label}, {"Full", !o.Quick}, {"Force", true}}
+	p := []parameter{{"FileSystem", "NTFS"}, {"FileSystemLabel", ""}, {"Full", false}, {"Force", true}}
 	if o.ClusterSize != 0 {
 		p = append(p, parameter{"AllocationUnitSize", o.ClusterSize})
 	}

@@ -314,8 +314,8 @@ func TestFormatParameters(t *testing.T) {
 		o    win32.FormatOptions
 		want []parameter
 	}{
-		{win32.FormatOptions{FileSystem: "NTFS", Quick: true}, []parameter{{"FileSystem", "NTFS"}, {"FileSystemLabel", ""}, {"Full", false}, {"Force", true}}},
-		{win32.FormatOptions{FileSystem: "ReFS", Label: "data", ClusterSize: 65536}, []parameter{{"FileSystem", "ReFS"}, {"FileSystemLabel", "data"}, {"Full", true}, {"Force", true}, {"AllocationUnitSize", uint32(65536)}}},
+		{win32.FormatOptions{}, []parameter{{"FileSystem", "NTFS"}, {"FileSystemLabel", ""}, {"Full", false}, {"Force", true}}},
+		{win32.FormatOptions{ClusterSize: 65536}, []parameter{{"FileSystem", "NTFS"}, {"FileSystemLabel", ""}, {"Full", false}, {"Force", true}, {"AllocationUnitSize", uint32(65536)}}},
 	} {
 		if got := formatParameters(c.o); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("formatParameters(%+v) = %v, want %v", c.o, got, c.want)
