@@ -28,7 +28,6 @@ const (
 	FILE_DIRECTORY_FILE          = 0x00000001
 	FILE_SYNCHRONOUS_IO_NONALERT = 0x00000020
 	FILE_NON_DIRECTORY_FILE      = 0x00000040
-	FILE_DELETE_ON_CLOSE         = 0x00001000
 	FILE_OPEN_FOR_BACKUP_INTENT  = 0x00004000
 	FILE_OPEN_REPARSE_POINT      = 0x00200000
 
@@ -47,8 +46,6 @@ const (
 	// GetFinalPathNameByHandle.
 	VOLUME_NAME_DOS  = 0
 	VOLUME_NAME_GUID = 1
-	VOLUME_NAME_NT   = 2
-	VOLUME_NAME_NONE = 4
 	FILE_NAME_OPENED = 8 // the name with which the file was opened, not the normalized one
 
 	// VolumeInfo.Flags.
@@ -82,7 +79,6 @@ const (
 	FileBasicInformation         = 4
 	FileStandardInformation      = 5
 	FileDispositionInformation   = 13
-	FileEndOfFileInformation     = 20
 	FileAttributeTagInformation  = 35
 	FileDispositionInformationEx = 64
 )
@@ -92,7 +88,6 @@ const (
 	FILE_DISPOSITION_DELETE                    = 0x1
 	FILE_DISPOSITION_POSIX_SEMANTICS           = 0x2
 	FILE_DISPOSITION_FORCE_IMAGE_SECTION_CHECK = 0x4
-	FILE_DISPOSITION_ON_CLOSE                  = 0x8
 	FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE = 0x10
 )
 

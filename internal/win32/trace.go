@@ -114,7 +114,6 @@ func InformationClasses() []NamedCode {
 		{"FileBasicInformation", FileBasicInformation},
 		{"FileStandardInformation", FileStandardInformation},
 		{"FileDispositionInformation", FileDispositionInformation},
-		{"FileEndOfFileInformation", FileEndOfFileInformation},
 		{"FileAttributeTagInformation", FileAttributeTagInformation},
 		{"FileDispositionInformationEx", FileDispositionInformationEx},
 	}

@@ -31,11 +31,9 @@ func TestFinalPath(t *testing.T) {
 		{what: "root by letter", h: root, flags: win32.VOLUME_NAME_DOS, want: `\\?\C:\`},
 		{what: "by volume name", h: c, flags: win32.VOLUME_NAME_GUID, want: system + `dir\sub`},
 		{what: "root by volume name", h: root, flags: win32.VOLUME_NAME_GUID, want: system},
-		{what: "without volume", h: c, flags: win32.VOLUME_NAME_NONE, want: `\dir\sub`},
 		{what: "no letter", h: u, flags: win32.VOLUME_NAME_DOS, errno: win32.ERROR_PATH_NOT_FOUND},
 		{what: "no letter, by volume name", h: u, flags: win32.VOLUME_NAME_GUID, want: n.unlettered + `deep`},
-		{what: "two kinds", h: c, flags: 3, errno: win32.ERROR_INVALID_PARAMETER},
-		{what: "unknown flags", h: c, flags: 16, errno: win32.ERROR_INVALID_PARAMETER},
+		{what: "a name that no host asks for", h: c, flags: 4, errno: win32.ERROR_NOT_SUPPORTED},
 		{what: "a disk", h: disk, errno: win32.ERROR_INVALID_FUNCTION},
 		{what: "no handle", errno: win32.ERROR_INVALID_HANDLE},
 	} {
@@ -45,15 +43,6 @@ func TestFinalPath(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}
 	}
-	// The device name opens the same file, without a link in the path.
-	path, err := n.FinalPath(c, win32.VOLUME_NAME_NT)
-	if err != nil || !strings.HasPrefix(path, `\Device\HarddiskVolume`) || !strings.HasSuffix(path, `\dir\sub`) {
-		t.Fatalf("by device: %q, %v", path, err)
-	}
-	h, err := n.NtCreateFile(0, path, readable, win32.OBJ_DONT_REPARSE, shareAll, win32.FILE_OPEN, synch)
-	wantStatus(t, "open it by device", err, 0)
-	n.shut(h)
-
 	// A volume mounted at a folder has the folder's path.
 	wantErrno(t, "mount", n.SetMountPoint(`C:\empty\`, n.unlettered), 0)
 	if got, err := n.FinalPath(u, win32.VOLUME_NAME_DOS); err != nil || got != `\\?\C:\empty\deep` {

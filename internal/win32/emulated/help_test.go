@@ -287,13 +287,4 @@ func attach(t testing.TB, n *Node, d nodespec.Disk) uint32 {
 	return number
 }
 
-// Numbers of ntifs.h, winnt.h and fileapi.h that only this node and its tests use.
-const (
-	basicAttributes        = 32 // FILE_BASIC_INFORMATION.FileAttributes
-	sizeofBasic            = 40
-	fileSequentialOnly     = 0x00000004
-	fileSynchronousIOAlert = 0x00000010
-	maximumAllowed         = 0x02000000
-)
-
 var le = binary.LittleEndian

@@ -118,8 +118,7 @@ type o struct {
 
 // Values for o that the zero value cannot say.
 const (
-	alone     = 1 << 31 // no sharing
-	supersede = 1 << 31 // FILE_SUPERSEDE, which is 0
+	alone = 1 << 31 // no sharing
 
 	read   = win32.FILE_READ_ATTRIBUTES | win32.SYNCHRONIZE
 	remove = win32.DELETE | read
@@ -131,12 +130,8 @@ const (
 	link = win32.FILE_OPEN_REPARSE_POINT
 
 	// Of ntifs.h and winnt.h, which package win32 does not need.
-	overwrite      = 4
-	overwriteIf    = 5
-	appendData     = 4
-	alertable      = 0x10
-	temporary      = 0x100
-	genericExecute = 0x20000000
+	appendData = 4
+	temporary  = 0x100
 )
 
 func (n *node) try(p o) (win32.Handle, error) {
@@ -156,11 +151,8 @@ func (n *node) try(p o) (win32.Handle, error) {
 	case alone:
 		p.share = 0
 	}
-	switch p.open {
-	case 0:
+	if p.open == 0 {
 		p.open = win32.FILE_OPEN
-	case supersede:
-		p.open = 0
 	}
 	h, err := n.api.NtCreateFile(root, name, p.access, win32.OBJ_CASE_INSENSITIVE|p.attributes, p.share, p.open, win32.FILE_SYNCHRONOUS_IO_NONALERT|p.options)
 	if err == nil {
@@ -281,15 +273,6 @@ func symlink() []byte {
 	return win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: "target", Print: "target", Relative: true}.Encode()
 }
 
-// foreignTag is a tag without an owner at Microsoft, whose buffer has a GUID.
-const foreignTag = 0x00001234
-
-func foreign(owner byte) []byte {
-	b := header(foreignTag, 4, 28)
-	b[8] = owner
-	return b
-}
-
 // header is a buffer of size bytes that begins with a tag and a length of its data.
 func header(tag uint32, data, size int) []byte {
 	b := make([]byte, size)
@@ -305,5 +288,3 @@ func basic(attributes uint32, created int64) []byte {
 	binary.LittleEndian.PutUint32(b[32:], attributes)
 	return b
 }
-
-func size(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }

@@ -40,7 +40,6 @@ const (
 	FileBasicInformation         = 4
 	FileStandardInformation      = 5
 	FileDispositionInformation   = 13
-	FileEndOfFileInformation     = 20
 	FileAttributeTagInformation  = 35
 	FileDispositionInformationEx = 64
 )

@@ -10,7 +10,6 @@ import (
 const (
 	sizeofBasic     = 40
 	basicAttributes = 32
-	sizeofEndOfFile = 8
 )
 
 // QueryInformation implements [win32.Files].
@@ -137,8 +136,6 @@ func (f *file) setInformation(t *kernel.Tx, class uint32, in []byte) error {
 	switch class {
 	case win32.FileBasicInformation:
 		want, right = sizeofBasic, win32.FILE_WRITE_ATTRIBUTES
-	case win32.FileEndOfFileInformation:
-		want, right = sizeofEndOfFile, kernel.FileWriteData
 	case win32.FileDispositionInformation:
 		want = 1
 	case win32.FileDispositionInformationEx:
@@ -155,7 +152,6 @@ func (f *file) setInformation(t *kernel.Tx, class uint32, in []byte) error {
 	if f.vol.Writable() != nil {
 		return win32.STATUS_MEDIA_WRITE_PROTECTED
 	}
-	changes := f.vol.Changes(t)
 	switch class {
 	case win32.FileBasicInformation:
 		for at := 0; at < basicAttributes; at += 8 {
@@ -167,9 +163,7 @@ func (f *file) setInformation(t *kernel.Tx, class uint32, in []byte) error {
 		if attributes == 0 {
 			return nil // 0 leaves them unchanged
 		}
-		return f.tree.SetAttributes(changes, f.open.Entry(), attributes)
-	case win32.FileEndOfFileInformation:
-		return f.tree.SetSize(changes, f.open.Entry(), int64(le.Uint64(in)))
+		return f.tree.SetAttributes(f.vol.Changes(t), f.open.Entry(), attributes)
 	case win32.FileDispositionInformation:
 		flags := uint32(0)
 		if in[0] != 0 {

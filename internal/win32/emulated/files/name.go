@@ -23,7 +23,7 @@ func (n *Namespace) FinalPath(h win32.Handle, flags uint32) (path string, err er
 
 // finalPath follows the page of GetFinalPathNameByHandleW. It returns
 // ERROR_PATH_NOT_FOUND for a request for a drive letter or folder if the volume
-// has none, and ERROR_INVALID_PARAMETER for unknown flags. A handle that is not
+// has none. A handle that is not
 // of a file fails with ERROR_INVALID_FUNCTION. A deleted file that is still open has a
 // name in a directory of NTFS (docs/develop/contract/files.md#where-a-handle-is). Whether the
 // normalized name on a share can be asked for is an option of the node.
@@ -62,12 +62,8 @@ func (n *Namespace) finalPath(h win32.Handle, flags uint32) (string, error) {
 			return "", win32.ERROR_PATH_NOT_FOUND // a share has no volume name (the function's page)
 		}
 		return strings.TrimSuffix(f.vol.Name(), `\`) + path, nil
-	case win32.VOLUME_NAME_NT:
-		return f.vol.NTDevice() + path, nil
-	case win32.VOLUME_NAME_NONE:
-		return path, nil
 	}
-	return "", win32.ERROR_INVALID_PARAMETER // Source: document, GetFinalPathNameByHandleW, "invalid flags"
+	return "", win32.ERROR_NOT_SUPPORTED // Source: node, hosts ask for no other name
 }
 
 // Attributes implements [win32.Files].

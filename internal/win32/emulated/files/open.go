@@ -9,30 +9,13 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 )
 
-// Numbers of NtCreateFile that only this emulation uses (ntifs.h), so that each
-// is refused with the right error.
+// Rights of files that package win32 does not need (ntifs.h, winnt.h).
 const (
-	fileMaximumDisposition = 5          // FILE_OVERWRITE_IF
-	fileValidOptions       = 0x00FFFFFF // FILE_VALID_OPTION_FLAGS
-	fileWriteThrough       = 0x00000002
-	fileSequentialOnly     = 0x00000004
-	fileSynchronousIOAlert = 0x00000010
-	objValidAttributes     = 0x1FF2 // OBJ_VALID_ATTRIBUTES (ntdef.h)
-
-	fileAppendData     = 0x0004
-	fileWriteEA        = 0x0010
-	writeDAC           = 0x00040000
-	writeOwner         = 0x00080000
-	maximumAllowed     = 0x02000000
-	genericExecute     = 0x20000000
-	fileGenericRead    = 0x00120089
-	fileGenericWrite   = 0x00120116
-	fileGenericExecute = 0x001200A0
-	fileAllAccess      = 0x001F01FF
-	// reservedAccess are bits that no access mask has ([MS-FSA] 2.1.5.1, phase 1).
-	reservedAccess = 0x0CE0FE00
+	fileAppendData   = 0x0004
+	fileGenericRead  = 0x00120089
+	fileGenericWrite = 0x00120116
 	// writesVolume are the rights that a read-only volume does not grant.
-	writesVolume = kernel.FileWriteData | fileAppendData | fileWriteEA | win32.FILE_WRITE_ATTRIBUTES | win32.DELETE | writeDAC | writeOwner
+	writesVolume = kernel.FileWriteData | fileAppendData | win32.FILE_WRITE_ATTRIBUTES | win32.DELETE | win32.WRITE_DAC
 )
 
 // file is an open file or directory.
@@ -61,43 +44,30 @@ func (n *Namespace) NtCreateFile(root win32.Handle, name string, access, objAttr
 	return h, err
 }
 
-// checkCreate refuses invalid parameters and combinations of parameters ([MS-FSA]
-// 2.1.5.1, phase 1, in its order; for objAttr the page of OBJECT_ATTRIBUTES).
-// Parameters that Windows supports but this emulation does not fail with
-// STATUS_NOT_SUPPORTED, which Windows never returns here.
+// checkCreate refuses what no host passes, with STATUS_NOT_SUPPORTED, which Windows never
+// returns here, and combinations of the rest that Windows refuses ([MS-FSA] 2.1.5.1, phase 1,
+// in its order).
 //
 // Source: specification, [MS-FSA] 2.1.5.1, phase 1.
 // Source of STATUS_NOT_SUPPORTED: node, what it does not emulate.
 func checkCreate(access, objAttr, share, disposition, options uint32) error {
 	const (
-		emulated = win32.FILE_DIRECTORY_FILE | fileWriteThrough | fileSequentialOnly | fileSynchronousIOAlert |
-			win32.FILE_SYNCHRONOUS_IO_NONALERT | win32.FILE_NON_DIRECTORY_FILE |
+		attributes = win32.OBJ_CASE_INSENSITIVE | win32.OBJ_DONT_REPARSE
+		shares     = win32.FILE_SHARE_READ | win32.FILE_SHARE_WRITE | win32.FILE_SHARE_DELETE
+		emulated   = win32.FILE_DIRECTORY_FILE | win32.FILE_SYNCHRONOUS_IO_NONALERT | win32.FILE_NON_DIRECTORY_FILE |
 			win32.FILE_OPEN_FOR_BACKUP_INTENT | win32.FILE_OPEN_REPARSE_POINT
-		synchronous = fileSynchronousIOAlert | win32.FILE_SYNCHRONOUS_IO_NONALERT
-		both        = win32.FILE_DIRECTORY_FILE | win32.FILE_NON_DIRECTORY_FILE
+		both = win32.FILE_DIRECTORY_FILE | win32.FILE_NON_DIRECTORY_FILE
 	)
 	switch {
-	case objAttr&^objValidAttributes != 0,
-		share&^(win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE) != 0,
-		options&^fileValidOptions != 0,
-		disposition > fileMaximumDisposition,
-		options&synchronous != 0 && access&win32.SYNCHRONIZE == 0,
-		options&win32.FILE_DELETE_ON_CLOSE != 0 && access&win32.DELETE == 0,
-		options&synchronous == synchronous,
-		options&win32.FILE_DIRECTORY_FILE != 0 && options&fileSequentialOnly != 0,
-		options&win32.FILE_DIRECTORY_FILE != 0 && !emulatedDisposition(disposition),
-		options&both == both:
-		return win32.STATUS_INVALID_PARAMETER
-	case access == 0 || access&reservedAccess != 0:
-		return win32.STATUS_ACCESS_DENIED
-	case options&^emulated != 0, !emulatedDisposition(disposition):
+	case objAttr&^attributes != 0, share&^shares != 0, options&^emulated != 0,
+		disposition != win32.FILE_OPEN && disposition != win32.FILE_CREATE && disposition != win32.FILE_OPEN_IF:
 		return win32.STATUS_NOT_SUPPORTED
+	case options&win32.FILE_SYNCHRONOUS_IO_NONALERT != 0 && access&win32.SYNCHRONIZE == 0, options&both == both:
+		return win32.STATUS_INVALID_PARAMETER
+	case access == 0:
+		return win32.STATUS_ACCESS_DENIED
 	}
 	return nil
-}
-
-func emulatedDisposition(d uint32) bool {
-	return d == win32.FILE_OPEN || d == win32.FILE_CREATE || d == win32.FILE_OPEN_IF
 }
 
 func (n *Namespace) ntCreateFile(t *kernel.Tx, root win32.Handle, name string, access, objAttr, share, disposition, options uint32) (*file, error) {
@@ -132,7 +102,7 @@ func (n *Namespace) ntCreateFile(t *kernel.Tx, root win32.Handle, name string, a
 	if p.slash && wantFile {
 		return nil, win32.STATUS_OBJECT_NAME_INVALID // Source: specification, [MS-FSA] 2.1.5.1, phase 1
 	}
-	access = grant(access, p.entry)
+	access = grant(access)
 	switch {
 	case p.entry == nil && disposition == win32.FILE_OPEN:
 		return nil, win32.STATUS_OBJECT_NAME_NOT_FOUND // Source: specification, [MS-FSA] 2.1.5.1, phase 7
@@ -164,29 +134,16 @@ func (n *Namespace) ntCreateFile(t *kernel.Tx, root win32.Handle, name string, a
 	return &file{n: n, vol: p.vol, tree: p.tree, open: open, dismounts: p.vol.Dismounts}, nil
 }
 
-// grant returns the access rights of a new handle to e. Generic rights become the
+// grant returns the access rights of a new handle. Generic rights become the
 // corresponding rights of files (winnt.h). The node's services run as LocalSystem, to
 // which access control lists grant everything unless [Namespace.SetRights] says otherwise. On
 // Windows, rights to the directory can grant more: DELETE, and reading attributes.
-func grant(access uint32, e *filetree.Entry) uint32 {
-	for _, g := range []struct{ generic, means uint32 }{
-		{win32.GENERIC_READ, fileGenericRead},
-		{win32.GENERIC_WRITE, fileGenericWrite},
-		{genericExecute, fileGenericExecute},
-		{kernel.GenericAll, fileAllAccess},
-	} {
-		if access&g.generic != 0 {
-			access = access&^g.generic | g.means
-		}
+func grant(access uint32) uint32 {
+	if access&win32.GENERIC_READ != 0 {
+		access = access&^win32.GENERIC_READ | fileGenericRead
 	}
-	if access&maximumAllowed != 0 {
-		access = access&^maximumAllowed | fileAllAccess
-		if e != nil && !e.IsDir() && e.Attributes()&win32.FILE_ATTRIBUTE_READONLY != 0 {
-			access &^= kernel.FileWriteData | fileAppendData
-		}
-		if e != nil {
-			access &= e.Rights()
-		}
+	if access&win32.GENERIC_WRITE != 0 {
+		access = access&^win32.GENERIC_WRITE | fileGenericWrite
 	}
 	return access
 }

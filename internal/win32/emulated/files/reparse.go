@@ -61,10 +61,7 @@ func (f *file) getReparse(out []byte) (int, error) {
 	if b == nil {
 		return 0, win32.STATUS_NOT_A_REPARSE_POINT // Source: specification, [MS-FSA] 2.1.5.10.14
 	}
-	header := 8
-	if f.open.Entry().ReparseTag()&0x80000000 == 0 {
-		header = 24 // REPARSE_GUID_DATA_BUFFER
-	}
+	const header = 8
 	if len(out) < header {
 		return 0, win32.STATUS_BUFFER_TOO_SMALL // Source: specification, [MS-FSA] 2.1.5.10.14
 	}

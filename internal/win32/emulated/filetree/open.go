@@ -117,8 +117,7 @@ func (t *Tree) Dismount() {
 // entry is in the namespace, but cannot be opened. A POSIX delete happens when o
 // is closed, others when the last handle is closed. SetDisposition returns
 //
-//   - STATUS_INVALID_PARAMETER for unknown flags, STATUS_NOT_SUPPORTED for
-//     FILE_DISPOSITION_ON_CLOSE, which is not emulated,
+//   - STATUS_NOT_SUPPORTED for flags that no host passes,
 //   - STATUS_ACCESS_DENIED without DELETE access,
 //   - STATUS_CANNOT_DELETE for the root, and for a read-only entry unless a flag
 //     says to ignore that,
@@ -126,16 +125,14 @@ func (t *Tree) Dismount() {
 //   - STATUS_FILE_DELETED after the deletion.
 //
 // Source: specification, [MS-FSA] 2.1.5.15.3.
-// Source of STATUS_NOT_SUPPORTED: node, FILE_DISPOSITION_ON_CLOSE is not emulated.
+// Source of STATUS_NOT_SUPPORTED: node, what it does not emulate.
 // Source of STATUS_FILE_DELETED: inference, by the text of the code in ntstatus.h.
 func (t *Tree) SetDisposition(o *Open, flags uint32) error {
 	const known = win32.FILE_DISPOSITION_DELETE | win32.FILE_DISPOSITION_POSIX_SEMANTICS |
 		win32.FILE_DISPOSITION_FORCE_IMAGE_SECTION_CHECK | win32.FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE
 	e := o.entry
 	switch {
-	case flags&^(known|win32.FILE_DISPOSITION_ON_CLOSE) != 0:
-		return win32.STATUS_INVALID_PARAMETER
-	case flags&win32.FILE_DISPOSITION_ON_CLOSE != 0:
+	case flags&^known != 0:
 		return win32.STATUS_NOT_SUPPORTED
 	case o.access&win32.DELETE == 0:
 		return win32.STATUS_ACCESS_DENIED

@@ -9,21 +9,21 @@ import (
 var le = binary.LittleEndian
 
 const (
-	// microsoftTag is the bit of tags whose buffer is a REPARSE_DATA_BUFFER.
-	// Other tags have a GUID after the header ([MS-FSCC] 2.1.2.1).
+	// microsoftTag is the bit of tags whose buffer is a REPARSE_DATA_BUFFER
+	// ([MS-FSCC] 2.1.2.1).
 	microsoftTag  = 0x80000000
 	reparseHeader = 8
-	guidHeader    = 24
 )
 
 // CheckReparse reports whether b, the input of FSCTL_SET_REPARSE_POINT, is valid
 // for a directory or an empty file. None of its lengths and offsets can be
 // trusted. It returns
 //
-//   - STATUS_IO_REPARSE_DATA_INVALID for a wrong size ([MS-FSA] 2.1.5.10.37), for
-//     the tags 0 and 1 and a third-party tag without its GUID ([MS-FSCC] 2.3.82), and
+//   - STATUS_IO_REPARSE_DATA_INVALID for a wrong size ([MS-FSA] 2.1.5.10.37), and
 //     for names of a mount point or symbolic link at other offsets than
 //     FsRtlValidateReparsePointBuffer (ntifs.h) requires,
+//   - STATUS_NOT_SUPPORTED for a tag that is not one of Microsoft's, whose buffer has the
+//     GUID of its owner,
 //   - STATUS_NOT_A_DIRECTORY for a mount point on a file ([MS-FSA] 2.1.5.10.37).
 func CheckReparse(b []byte, dir bool) error {
 	// Source: specification, [MS-FSA] 2.1.5.10.37; [MS-FSCC] 2.3.82.
@@ -33,13 +33,8 @@ func CheckReparse(b []byte, dir bool) error {
 	}
 	tag, n := le.Uint32(b), int(le.Uint16(b[4:]))
 	switch {
-	case tag <= 1:
-		return invalid
 	case tag&microsoftTag == 0:
-		if len(b) != guidHeader+n || win32.GUIDFromBytes(b[reparseHeader:]).IsZero() {
-			return invalid
-		}
-		return nil
+		return win32.STATUS_NOT_SUPPORTED // Source: node, hosts make links only
 	case len(b) != reparseHeader+n:
 		return invalid
 	case tag == win32.IO_REPARSE_TAG_MOUNT_POINT && !dir:
@@ -99,9 +94,7 @@ func checkSymlink(d []byte) error {
 //
 //   - the errors of [CheckReparse],
 //   - STATUS_DIRECTORY_NOT_EMPTY on a directory with entries,
-//   - STATUS_IO_REPARSE_DATA_INVALID for a symbolic link on a file with contents,
 //   - STATUS_IO_REPARSE_TAG_MISMATCH on a reparse point with another tag,
-//   - STATUS_REPARSE_ATTRIBUTE_CONFLICT on one of another third party,
 //   - STATUS_ACCESS_DENIED for the root: Windows does not let the root of a mounted
 //     volume be redirected (general knowledge).
 //
@@ -111,18 +104,13 @@ func (t *Tree) SetReparse(c Changes, e *Entry, b []byte) error {
 	if err := CheckReparse(b, e.IsDir()); err != nil {
 		return err
 	}
-	tag := le.Uint32(b)
 	switch {
 	case !e.Empty():
 		return win32.STATUS_DIRECTORY_NOT_EMPTY
 	case e == t.root:
 		return win32.STATUS_ACCESS_DENIED
-	case tag == win32.IO_REPARSE_TAG_SYMLINK && e.rec.Size != 0:
-		return win32.STATUS_IO_REPARSE_DATA_INVALID
-	case e.rec.Reparse != nil && e.ReparseTag() != tag:
+	case e.rec.Reparse != nil && e.ReparseTag() != le.Uint32(b):
 		return win32.STATUS_IO_REPARSE_TAG_MISMATCH
-	case e.rec.Reparse != nil && tag&microsoftTag == 0 && !sameOwner(e.rec.Reparse, b):
-		return win32.STATUS_REPARSE_ATTRIBUTE_CONFLICT
 	}
 	e.rec.Reparse = append([]byte(nil), b...)
 	if !e.IsDir() {
@@ -132,38 +120,21 @@ func (t *Tree) SetReparse(c Changes, e *Entry, b []byte) error {
 	return nil
 }
 
-func sameOwner(a, b []byte) bool {
-	return win32.GUIDFromBytes(a[reparseHeader:]) == win32.GUIDFromBytes(b[reparseHeader:])
-}
-
 // DeleteReparse makes a reparse point an ordinary entry again
 // (FSCTL_DELETE_REPARSE_POINT, [MS-FSA] 2.1.5.10.3). b is only the header, with
 // the tag to delete and a data length of 0. It returns
-// STATUS_IO_REPARSE_DATA_INVALID for any other b, STATUS_IO_REPARSE_TAG_INVALID for
-// the tags 0 and 1, STATUS_NOT_A_REPARSE_POINT for an ordinary entry,
-// STATUS_IO_REPARSE_TAG_MISMATCH for another tag and
-// STATUS_REPARSE_ATTRIBUTE_CONFLICT for another GUID.
+// STATUS_IO_REPARSE_DATA_INVALID for any other b, STATUS_NOT_A_REPARSE_POINT for an
+// ordinary entry, and STATUS_IO_REPARSE_TAG_MISMATCH for another tag.
 //
 // Source: specification, [MS-FSA] 2.1.5.10.3; [MS-FSCC] 2.3.6.
 func (t *Tree) DeleteReparse(c Changes, e *Entry, b []byte) error {
-	if len(b) < reparseHeader || le.Uint16(b[4:]) != 0 {
-		return win32.STATUS_IO_REPARSE_DATA_INVALID
-	}
-	tag, want := le.Uint32(b), reparseHeader
-	if tag&microsoftTag == 0 {
-		want = guidHeader
-	}
 	switch {
-	case tag <= 1:
-		return win32.STATUS_IO_REPARSE_TAG_INVALID
-	case len(b) != want:
+	case len(b) != reparseHeader || le.Uint16(b[4:]) != 0:
 		return win32.STATUS_IO_REPARSE_DATA_INVALID
 	case e.rec.Reparse == nil:
 		return win32.STATUS_NOT_A_REPARSE_POINT
-	case e.ReparseTag() != tag:
+	case e.ReparseTag() != le.Uint32(b):
 		return win32.STATUS_IO_REPARSE_TAG_MISMATCH
-	case tag&microsoftTag == 0 && !sameOwner(e.rec.Reparse, b):
-		return win32.STATUS_REPARSE_ATTRIBUTE_CONFLICT
 	}
 	e.rec.Reparse = nil
 	t.put(c, e)
