@@ -128,10 +128,9 @@ const (
 // STORAGE_PROPERTY_ID of IOCTL_STORAGE_QUERY_PROPERTY (ntddstor.h). The enum
 // is not consecutive: StorageDeviceLocationProperty is 58.
 const (
-	StorageDeviceProperty          = 0
-	StorageDeviceIdProperty        = 2
-	StorageAccessAlignmentProperty = 6
-	StorageDeviceLocationProperty  = 58
+	StorageDeviceProperty         = 0
+	StorageDeviceIdProperty       = 2
+	StorageDeviceLocationProperty = 58
 )
 
 // STORAGE_IDENTIFIER fields (ntddstor.h).

@@ -326,10 +326,6 @@ func structures() []structure {
 			{c: "NextOffset", encoded: id(Identifier{}, Identifier{}), begins: true},
 			{c: "Association", encoded: id(Identifier{Association: p32})},
 		}},
-		{"STORAGE_ACCESS_ALIGNMENT_DESCRIPTOR", sizeofAlignment, Alignment{}.Encode(), []member{
-			{c: "BytesPerLogicalSector", encoded: Alignment{LogicalSector: p32}.Encode()},
-			{c: "BytesPerPhysicalSector", encoded: Alignment{PhysicalSector: p32}.Encode()},
-		}},
 		{"SCSI_ADDRESS", 8, SCSIAddress{}.Encode(), []member{
 			{c: "PortNumber", encoded: SCSIAddress{Port: p8}.Encode()},
 			{c: "PathId", encoded: SCSIAddress{Path: p8}.Encode()},

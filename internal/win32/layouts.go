@@ -319,21 +319,6 @@ func DecodeGeometry(b []byte) (Geometry, error) {
 	return Geometry{le.Uint32(b[20:]), le.Uint64(b[24:])}, nil
 }
 
-// Alignment is what this project reads of STORAGE_ACCESS_ALIGNMENT_DESCRIPTOR.
-type Alignment struct{ LogicalSector, PhysicalSector uint32 } // bytes
-
-const sizeofAlignment = 28
-
-// Encode returns the structure in Windows' layout.
-func (a Alignment) Encode() []byte {
-	b := make([]byte, sizeofAlignment)
-	le.PutUint32(b, sizeofAlignment)
-	le.PutUint32(b[4:], sizeofAlignment)
-	le.PutUint32(b[16:], a.LogicalSector)
-	le.PutUint32(b[20:], a.PhysicalSector)
-	return b
-}
-
 // CreateDisk is CREATE_DISK. PARTITION_STYLE_MBR uses only Signature,
 // PARTITION_STYLE_GPT DiskID and MaxPartitions, and RAW none of them.
 type CreateDisk struct {

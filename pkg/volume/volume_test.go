@@ -852,16 +852,26 @@ func TestResizeVolume(t *testing.T) {
 		{"a byte more than 100 MiB more", before + 100*mib + 1, before + 100*mib, nil},
 		{"more than the maximum", most + 1, before, hosterr.ErrOutOfRange},
 	}
-	for name, windows := range map[string]behavior.Windows{
-		"moves":                            {GPTEnd: behavior.GPTEndMoves},
-		"stays, Windows says invalid":      {GPTEnd: behavior.GPTEndStays, GrowRefused: behavior.GrowInvalidParameter},
-		"stays, Windows says full":         {GPTEnd: behavior.GPTEndStays, GrowRefused: behavior.GrowDiskFull},
-		"stays, Windows says unsuccessful": {GPTEnd: behavior.GPTEndStays, GrowRefused: behavior.GrowUnsuccessful},
-		"stays, Windows says I/O error":    {GPTEnd: behavior.GPTEndStays, GrowRefused: behavior.GrowInternalError},
+	for name, windows := range map[string]struct {
+		end     string
+		refused win32.Errno
+	}{
+		"moves":                            {behavior.GPTEndMoves, 0},
+		"stays, Windows says invalid":      {behavior.GPTEndStays, win32.ERROR_INVALID_PARAMETER},
+		"stays, Windows says full":         {behavior.GPTEndStays, win32.ERROR_DISK_FULL},
+		"stays, Windows says unsuccessful": {behavior.GPTEndStays, win32.ERROR_GEN_FAILURE},
+		"stays, Windows says I/O error":    {behavior.GPTEndStays, win32.ERROR_IO_DEVICE},
 	} {
 		for _, c := range cases {
 			t.Run(fmt.Sprintf("%s, the end of the GPT %s", c.name, name), func(t *testing.T) {
-				f := newFixture(t, nodespec.Config{World: behavior.In("", windows)}, nodespec.Disk{Size: gib})
+				f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{GPTEnd: windows.end})}, nodespec.Disk{Size: gib})
+				f.Observe(func(c *win32.Call) error {
+					err := c.Do()
+					if err != nil && c.Code == win32.IOCTL_DISK_GROW_PARTITION {
+						err = windows.refused
+					}
+					return err
+				})
 				if _, err := f.disk.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1}); err != nil {
 					t.Fatal(err)
 				}

@@ -66,7 +66,6 @@ func TestLogNamesOptions(t *testing.T) {
 	}
 	answers := map[string]string{ // they refuse nothing
 		"blankDisks":     "an answer",
-		"growRefused":    "the number of an error; gptEnd turns it off",
 		"formatOrder":    "what a death leaves on the disk",
 		"smbUsers":       "an answer",
 		"isWritable":     "an answer",

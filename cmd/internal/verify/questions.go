@@ -121,15 +121,20 @@ func questions() []question {
 			ask:  func(p *place) string { end, _ := p.growGPT(); return end },
 		},
 		{
-			name: "refused growth", option: "growRefused",
-			asks: "With which error is growth beyond that range refused?",
-			does: "the same",
+			name:   "refused growth",
+			asks:   "With which error is growth beyond that range refused?",
+			does:   "the same",
+			expect: []string{"ERROR_INVALID_PARAMETER", "ERROR_GEN_FAILURE", "ERROR_IO_DEVICE", "ERROR_DISK_FULL"},
+			change: "the error joins those after which the table is written and the growth tried again",
 			ask: func(p *place) string {
 				end, err := p.growGPT()
 				if end == behavior.GPTEndMoves {
 					p.Skip("it is not refused here")
 				}
-				return refusedGrowth(err)
+				if code, ok := win32.Code(err); ok {
+					return code.Name()
+				}
+				return err.Error()
 			},
 		},
 		{
@@ -575,18 +580,6 @@ func (p *place) growGPT() (end string, refused error) {
 		return nil
 	})
 	return end, refused
-}
-
-func refusedGrowth(err error) string {
-	for code, answer := range map[win32.Errno]string{
-		win32.ERROR_DISK_FULL: behavior.GrowDiskFull, win32.ERROR_GEN_FAILURE: behavior.GrowUnsuccessful,
-		win32.ERROR_IO_DEVICE: behavior.GrowInternalError, win32.ERROR_INVALID_PARAMETER: behavior.GrowInvalidParameter,
-	} {
-		if win32.IsCode(err, code) {
-			return answer
-		}
-	}
-	return err.Error()
 }
 
 func volumeGrowth(p *place) string {

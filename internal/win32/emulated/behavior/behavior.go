@@ -18,11 +18,11 @@ import (
 type Windows struct {
 	SANPolicy, Attach, NewVolumes, Automount, DiskNumbers, SMBServerGone string
 
-	NewDisks, WriteProtected, IsWritable, OfflineReads, BlankDisks, NewGPT, GPTEnd, GrowRefused string
-	OfflineVolumes, FormatKnows, FormatOrder                                                    string
-	SMBUsers, SMBErrors, SMBCalls, SMBAfterReboot                                               string
-	GoneMountPoint, ShareNames, FilterTags                                                      string
-	ISCSIDiscovery                                                                              string
+	NewDisks, WriteProtected, IsWritable, OfflineReads, BlankDisks, NewGPT, GPTEnd string
+	OfflineVolumes, FormatKnows, FormatOrder                                       string
+	SMBUsers, SMBErrors, SMBCalls, SMBAfterReboot                                  string
+	GoneMountPoint, ShareNames, FilterTags                                         string
+	ISCSIDiscovery                                                                 string
 }
 
 // An Option is a field of [Windows].
@@ -98,12 +98,6 @@ func All() []Option {
 		{"gptEnd", "whether the usable range of a GPT follows a disk that grows", func(w *Windows) *string { return &w.GPTEnd }, []Value{
 			{GPTEndStays, "it stays until IOCTL_DISK_SET_DRIVE_LAYOUT_EX rewrites the table", "logs of diskpart on Windows (Redo Rescue issue 89)"},
 			{GPTEndMoves, "it follows when a partition grows", "inference"},
-		}},
-		{"growRefused", "how IOCTL_DISK_GROW_PARTITION refuses to go beyond the usable range", func(w *Windows) *string { return &w.GrowRefused }, []Value{
-			{GrowDiskFull, "with ERROR_DISK_FULL", "inference"},
-			{GrowUnsuccessful, "with ERROR_GEN_FAILURE", "document: IOCTL_DISK_GROW_PARTITION (DDI), STATUS_UNSUCCESSFUL"},
-			{GrowInternalError, "with ERROR_IO_DEVICE", "document: IOCTL_DISK_GROW_PARTITION (DDI), STATUS_DRIVER_INTERNAL_ERROR"},
-			{GrowInvalidParameter, "with ERROR_INVALID_PARAMETER", "document: IOCTL_DISK_GROW_PARTITION (DDI)"},
 		}},
 		{"formatKnows", "when a format through WMI knows a new volume", func(w *Windows) *string { return &w.FormatKnows }, []Value{
 			{FormatUpdated, "after MSFT_StorageSetting.UpdateHostStorageCache; until then MSFT_Volume has no row for it", "code: a formatter that repeats Update-HostStorageCache; StorageDsc waits for new volumes"},
@@ -186,11 +180,6 @@ const (
 
 	GPTEndMoves = "moves"
 	GPTEndStays = "stays"
-
-	GrowDiskFull         = "diskFull"
-	GrowUnsuccessful     = "unsuccessful"
-	GrowInternalError    = "internalError"
-	GrowInvalidParameter = "invalidParameter"
 
 	FormatUpdated = "updated"
 	FormatRefuses = "refuses"

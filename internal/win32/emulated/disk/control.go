@@ -111,8 +111,6 @@ func (d *Disk) queryProperty(in, out []byte) (int, error) {
 			return 0, win32.ERROR_INVALID_FUNCTION // no page 83h (docs/develop/contract/disks.md#page-83-identifier)
 		}
 		b = win32.EncodeIdentifiers(d.Identifiers)
-	case win32.StorageAccessAlignmentProperty:
-		b = win32.Alignment{LogicalSector: d.Sector, PhysicalSector: max(d.Sector, 4096)}.Encode()
 	case win32.StorageDeviceLocationProperty:
 		if d.Location == "" {
 			// Source: document, IOCTL_STORAGE_QUERY_PROPERTY, STATUS_NOT_SUPPORTED; for which
@@ -123,12 +121,8 @@ func (d *Disk) queryProperty(in, out []byte) (int, error) {
 	default:
 		return 0, win32.ERROR_NOT_SUPPORTED // Source: document, IOCTL_STORAGE_QUERY_PROPERTY, STATUS_NOT_SUPPORTED
 	}
-	switch q.QueryType {
-	case 0: // PropertyStandardQuery
-	case 1: // PropertyExistsQuery: yes, without data
-		return 0, nil
-	default:
-		return 0, win32.ERROR_NOT_SUPPORTED // Source: document, IOCTL_STORAGE_QUERY_PROPERTY, STATUS_NOT_SUPPORTED
+	if q.QueryType != 0 { // PropertyStandardQuery
+		return 0, win32.ERROR_NOT_SUPPORTED // Source: node, hosts make no other query
 	}
 	const header = 8 // STORAGE_DESCRIPTOR_HEADER
 	if len(out) < header {
@@ -341,33 +335,16 @@ func (d *Disk) growPartition(t *kernel.Tx, in []byte) error {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	if ptable.Check(l, d.Geometry()) != nil {
-		return d.growthRefused(l)
+		if l.Style == win32.PARTITION_STYLE_GPT && ptable.Refit(&l, d.Geometry()) == nil && ptable.Check(l, d.Geometry()) == nil {
+			d.n.Chosen("gptEnd", "Refuse to grow a partition beyond the usable range of the table", d.ID)
+		}
+		return win32.ERROR_INVALID_PARAMETER
 	}
 	first := make([]byte, d.Sector)
 	if _, err := d.Image.ReadAt(first, 0); err != nil {
 		return d.n.BreakDown("read a disk image", err)
 	}
 	return d.writeTable(t, l, first)
-}
-
-// growthRefused returns the error of a partition that cannot become as large as in l. If
-// nothing is in its way but the end of the usable range, that is the one of the options.
-func (d *Disk) growthRefused(l win32.Layout) error {
-	if l.Style != win32.PARTITION_STYLE_GPT || ptable.Refit(&l, d.Geometry()) != nil || ptable.Check(l, d.Geometry()) != nil {
-		// Source: document, IOCTL_DISK_GROW_PARTITION, "the space after the specified partition
-		// must be free".
-		return win32.ERROR_INVALID_PARAMETER
-	}
-	d.n.Chosen("gptEnd", "Refuse to grow a partition beyond the usable range of the table", d.ID)
-	switch d.n.Windows.GrowRefused {
-	case behavior.GrowDiskFull:
-		return win32.ERROR_DISK_FULL // Source: inference, see the option growRefused
-	case behavior.GrowUnsuccessful:
-		return win32.ERROR_GEN_FAILURE // Source: document, IOCTL_DISK_GROW_PARTITION, STATUS_UNSUCCESSFUL
-	case behavior.GrowInternalError:
-		return win32.ERROR_IO_DEVICE // Source: document, IOCTL_DISK_GROW_PARTITION, STATUS_DRIVER_INTERNAL_ERROR
-	}
-	return win32.ERROR_INVALID_PARAMETER // Source: document, IOCTL_DISK_GROW_PARTITION, STATUS_INVALID_PARAMETER
 }
 
 // writeTable makes the checked layout l the disk's table. first is the current
