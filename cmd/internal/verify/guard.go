@@ -18,30 +18,17 @@ type guard struct {
 	refused []string
 }
 
-// harmless are the control codes that change nothing on a disk or volume, or nothing but
-// what Windows knows about it.
-var harmless = map[uint32]bool{
-	win32.IOCTL_STORAGE_GET_DEVICE_NUMBER:      true,
-	win32.IOCTL_STORAGE_QUERY_PROPERTY:         true,
-	win32.IOCTL_SCSI_GET_ADDRESS:               true,
-	win32.IOCTL_DISK_GET_LENGTH_INFO:           true,
-	win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX:     true,
-	win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX:       true,
-	win32.IOCTL_DISK_UPDATE_DRIVE_SIZE:         true,
-	win32.IOCTL_DISK_UPDATE_PROPERTIES:         true,
-	win32.IOCTL_DISK_IS_WRITABLE:               true,
-	win32.IOCTL_DISK_IS_CLUSTERED:              true,
-	win32.IOCTL_DISK_GET_DISK_ATTRIBUTES:       true,
-	win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS: true,
-	win32.IOCTL_VOLUME_IS_OFFLINE:              true,
-	win32.IOCTL_VOLUME_UPDATE_PROPERTIES:       true,
-	win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME:     true,
-	win32.IOCTL_MOUNTMGR_QUERY_POINTS:          true,
-	win32.FSCTL_GET_NTFS_VOLUME_DATA:           true,
-	// Of files, which no guard of disks is about.
-	win32.FSCTL_GET_REPARSE_POINT:    true,
-	win32.FSCTL_SET_REPARSE_POINT:    true,
-	win32.FSCTL_DELETE_REPARSE_POINT: true,
+// harmless reports whether a control code changes nothing on a disk or volume, or nothing but
+// what Windows knows about it. A lock keeps others out; those of reparse points are of files,
+// which no guard of disks is about.
+func harmless(c *win32.Call) bool {
+	switch c.Code {
+	case win32.FSCTL_LOCK_VOLUME:
+		return false
+	case win32.FSCTL_SET_REPARSE_POINT, win32.FSCTL_DELETE_REPARSE_POINT:
+		return true
+	}
+	return !c.Changed(nil)
 }
 
 // hook is for [win32.Observe].
@@ -50,7 +37,7 @@ func (g *guard) hook(c *win32.Call) error {
 	var err error
 	switch c.Name {
 	case "DeviceIoControl":
-		if harmless[c.Code] {
+		if harmless(c) {
 			return c.Do()
 		}
 		own, err = g.ownsHandle(c.Handle, c.Path)
