@@ -212,7 +212,7 @@ func (d *Disk) MoveEnd(ctx context.Context, size uint64, sector uint32) error {
 
 // CreateGPT creates an empty GPT on a disk without a table.
 func (d *Disk) CreateGPT(ctx context.Context, id win32.GUID) error {
-	in := win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: id, MaxPartitions: 128}.Encode()
+	in := win32.CreateDisk{DiskID: id}.Encode()
 	_, err := d.control(ctx, win32.IOCTL_DISK_CREATE_DISK, in, nil)
 	return hosterr.Wrap("create the partition table", "", err)
 }

@@ -340,12 +340,7 @@ func structures() []structure {
 			{c: "DiskSize", encoded: Geometry{DiskSize: p64}.Encode()},
 		}},
 		{"CREATE_DISK", SizeofCreateDisk, CreateDisk{}.Encode(), []member{
-			{c: "PartitionStyle", encoded: CreateDisk{Style: p32}.Encode()},
-			{c: "Mbr.Signature", encoded: CreateDisk{Signature: p32}.Encode()},
-		}},
-		{"CREATE_DISK", SizeofCreateDisk, CreateDisk{Style: PARTITION_STYLE_GPT}.Encode(), []member{
-			{c: "Gpt.DiskId", encoded: CreateDisk{Style: PARTITION_STYLE_GPT, DiskID: pGUID}.Encode()},
-			{c: "Gpt.MaxPartitionCount", encoded: CreateDisk{Style: PARTITION_STYLE_GPT, MaxPartitions: p32}.Encode()},
+			{c: "Gpt.DiskId", encoded: CreateDisk{DiskID: pGUID}.Encode()},
 		}},
 		{"DRIVE_LAYOUT_INFORMATION_EX", 0, Layout{}.Encode(), []member{
 			{c: "PartitionStyle", encoded: Layout{Style: p32}.Encode()},

@@ -319,46 +319,29 @@ func DecodeGeometry(b []byte) (Geometry, error) {
 	return Geometry{le.Uint32(b[20:]), le.Uint64(b[24:])}, nil
 }
 
-// CreateDisk is CREATE_DISK. PARTITION_STYLE_MBR uses only Signature,
-// PARTITION_STYLE_GPT DiskID and MaxPartitions, and RAW none of them.
-type CreateDisk struct {
-	Style         uint32
-	Signature     uint32
-	DiskID        GUID
-	MaxPartitions uint32
-}
+// CreateDisk is CREATE_DISK for a GPT with 128 entries.
+type CreateDisk struct{ DiskID GUID }
 
 // SizeofCreateDisk is sizeof(CREATE_DISK).
 const SizeofCreateDisk = 24
 
 // Encode returns the structure in Windows' layout.
 func (c CreateDisk) Encode() []byte {
-	b := make([]byte, SizeofCreateDisk)
-	le.PutUint32(b, c.Style)
-	switch c.Style {
-	case PARTITION_STYLE_GPT:
-		copy(b[4:], c.DiskID.AppendTo(nil))
-		le.PutUint32(b[20:], c.MaxPartitions)
-	case PARTITION_STYLE_MBR:
-		le.PutUint32(b[4:], c.Signature)
-	}
-	return b
+	b := le.AppendUint32(nil, PARTITION_STYLE_GPT)
+	return le.AppendUint32(c.DiskID.AppendTo(b), gptEntries)
 }
+
+const gptEntries = 128
 
 // DecodeCreateDisk reads a CREATE_DISK.
 func DecodeCreateDisk(b []byte) (CreateDisk, error) {
 	if len(b) < SizeofCreateDisk {
 		return CreateDisk{}, short("CREATE_DISK", len(b), SizeofCreateDisk)
 	}
-	c := CreateDisk{Style: le.Uint32(b)}
-	switch c.Style {
-	case PARTITION_STYLE_GPT:
-		c.DiskID = GUIDFromBytes(b[4:])
-		c.MaxPartitions = le.Uint32(b[20:])
-	case PARTITION_STYLE_MBR:
-		c.Signature = le.Uint32(b[4:])
+	if style, entries := le.Uint32(b), le.Uint32(b[20:]); style != PARTITION_STYLE_GPT || entries != gptEntries {
+		return CreateDisk{}, fmt.Errorf("CREATE_DISK: %w: style %d with %d entries, want a GPT with %d", ErrLayout, style, entries, gptEntries)
 	}
-	return c, nil
+	return CreateDisk{GUIDFromBytes(b[4:])}, nil
 }
 
 // Layout is DRIVE_LAYOUT_INFORMATION_EX: the partition table of a disk.

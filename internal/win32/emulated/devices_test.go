@@ -160,7 +160,7 @@ func FuzzControl(f *testing.F) {
 		f.Add(uint8(i), false, []byte(nil), uint16(64))
 	}
 	f.Add(uint8(6), false, gpt(data(1, mib, mib), data(2, 4*mib, 8*mib)).Encode(), uint16(0))
-	f.Add(uint8(7), false, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(3), MaxPartitions: 128}.Encode(), uint16(0))
+	f.Add(uint8(7), false, win32.CreateDisk{DiskID: guid(3)}.Encode(), uint16(0))
 	f.Add(uint8(8), false, win32.GrowPartition{Number: 1, Delta: mib}.Encode(), uint16(0))
 	f.Add(uint8(13), false, win32.SetDiskAttributes{Attributes: 3, Mask: 3}.Encode(), uint16(0))
 	f.Add(uint8(19), true, win32.EncodeSectors(6000), uint16(0))

@@ -122,7 +122,7 @@ func TestDiskRefusals(t *testing.T) {
 		ro = win32.GENERIC_READ
 		rw = readWrite
 	)
-	create := win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(9), MaxPartitions: 128}
+	create := win32.CreateDisk{DiskID: guid(9)}
 	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib})
 	for _, c := range []struct {
 		name   string
@@ -163,9 +163,8 @@ func TestDiskRefusals(t *testing.T) {
 		{"attributes of version 16", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, append([]byte{16}, make([]byte, 39)...), 0, win32.ERROR_INVALID_PARAMETER},
 		{"unknown attribute", rw, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: 4, Mask: 4}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
 		// A disk must have an identity and a known style (Microsoft: CREATE_DISK).
-		{"GPT without disk id", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
-		{"GPT of 2000 entries", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1), MaxPartitions: 2000}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
-		{"style 3", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: 3}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
+		{"GPT without disk id", rw, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{}.Encode(), 0, win32.ERROR_INVALID_PARAMETER},
+		{"a table that hosts do not make", rw, win32.IOCTL_DISK_CREATE_DISK, make([]byte, win32.SizeofCreateDisk), 0, win32.ERROR_INVALID_PARAMETER},
 		// docs/develop/contract/disks.md#creating-a-partition: SET_LAYOUT on a RAW disk fails without CREATE_DISK.
 		{"layout on a raw disk", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, roomy(win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(1)}), 0, win32.ERROR_INVALID_PARAMETER},
 		{"raw layout on a raw disk", rw, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, roomy(win32.Layout{Style: win32.PARTITION_STYLE_RAW}), 0, win32.ERROR_INVALID_PARAMETER},
@@ -274,7 +273,7 @@ func TestWriteProtection(t *testing.T) {
 			failIoctl(t, n, h, win32.IOCTL_DISK_IS_WRITABLE, nil, 0, win32.ERROR_WRITE_PROTECT)
 			failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), 0, win32.ERROR_WRITE_PROTECT)
 			failIoctl(t, n, h, win32.IOCTL_DISK_GROW_PARTITION, win32.GrowPartition{Number: 1, Delta: mib}.Encode(), 0, win32.ERROR_WRITE_PROTECT)
-			failIoctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_RAW}.Encode(), 0, win32.ERROR_WRITE_PROTECT)
+			failIoctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{DiskID: guid(1)}.Encode(), 0, win32.ERROR_WRITE_PROTECT)
 			if _, err := n.WriteAt(h, make([]byte, 512), 512*mib); !errors.Is(err, win32.ERROR_WRITE_PROTECT) {
 				t.Errorf("WriteAt = %v, want ERROR_WRITE_PROTECT", err)
 			}
@@ -365,12 +364,21 @@ func TestCreateDiskReplacesTable(t *testing.T) {
 	if vs := volumesOn(t, n, 1); len(vs) != 2 {
 		t.Fatalf("volumes %v, want two", vs)
 	}
-	ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_MBR, Signature: 0xCAFE}.Encode(), 0)
+	ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{DiskID: guid(7)}.Encode(), 0)
 	if vs := volumesOn(t, n, 1); len(vs) != 0 {
 		t.Errorf("volumes %v, want none", vs)
 	}
+	if l := layout(t, n, h); l.Style != win32.PARTITION_STYLE_GPT || l.DiskID != guid(7) || len(l.Partitions) != 0 {
+		t.Errorf("layout %+v, want an empty GPT", l)
+	}
+}
+
+// An MBR has four entries, and volumes for the types that Windows knows.
+func TestLayoutOfMBR(t *testing.T) {
+	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, Content: nodespec.ContentMBR})
+	h := drive(t, n, readWrite)
 	l := layout(t, n, h)
-	if l.Style != win32.PARTITION_STYLE_MBR || l.Signature != 0xCAFE || len(l.Partitions) != 4 {
+	if l.Style != win32.PARTITION_STYLE_MBR || l.Signature == 0 || len(l.Partitions) != 4 {
 		t.Fatalf("layout %+v, want an MBR with four empty entries", l)
 	}
 	l.Partitions[1] = win32.Partition{Style: win32.PARTITION_STYLE_MBR, Offset: mib, Length: 100 * mib, MBRType: 7, Active: true}
@@ -388,11 +396,6 @@ func TestCreateDiskReplacesTable(t *testing.T) {
 	}
 	got.Partitions[0] = win32.Partition{Style: win32.PARTITION_STYLE_MBR, Offset: 500 * mib, Length: mib, MBRType: 7, Active: true}
 	failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, got.Encode(), 0, win32.ERROR_INVALID_PARAMETER) // two active ones
-
-	ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_RAW}.Encode(), 0)
-	if l := layout(t, n, h); l.Style != win32.PARTITION_STYLE_MBR || l.Signature != 0 || len(l.Partitions) != 0 {
-		t.Errorf("layout %+v, want that of a blank disk", l)
-	}
 }
 
 // A layout cannot be written to a blank disk, whatever its layout is called.

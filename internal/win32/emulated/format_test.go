@@ -237,7 +237,7 @@ func TestFormatDeletesFiles(t *testing.T) {
 		vol := one(t, n, 1)
 		ok(t, n.Format(vol, quick))
 		newDir(t, n, vol+"new")
-		ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_RAW}.Encode(), 0)
+		ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{DiskID: guid(99)}.Encode(), 0)
 	}
 	// The bytes are still there: with its partition, the old file system and its
 	// files come back (docs/develop/contract/disks.md#creating-a-partition).

@@ -165,7 +165,7 @@ func data(id byte, offset, length uint64) win32.Partition {
 // initialize creates an empty GPT.
 func initialize(t testing.TB, n win32.API, h win32.Handle) win32.Layout {
 	t.Helper()
-	ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(200), MaxPartitions: 128}.Encode(), 0)
+	ioctl(t, n, h, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{DiskID: guid(200)}.Encode(), 0)
 	ioctl(t, n, h, win32.IOCTL_DISK_UPDATE_PROPERTIES, nil, 0)
 	return layout(t, n, h)
 }

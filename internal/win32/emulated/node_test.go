@@ -50,7 +50,7 @@ func TestConcurrentCalls(t *testing.T) {
 					if h, err = n.CreateFile(path, readWrite, shareBoth, win32.OPEN_EXISTING, 0); err != nil {
 						break
 					}
-					in := win32.CreateDisk{Style: win32.PARTITION_STYLE_GPT, DiskID: guid(byte(worker)), MaxPartitions: 128}.Encode()
+					in := win32.CreateDisk{DiskID: guid(byte(worker))}.Encode()
 					if _, err = n.DeviceIoControl(h, win32.IOCTL_DISK_CREATE_DISK, in, nil); err == nil {
 						_, err = n.DeviceIoControl(h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, gpt(data(byte(worker), mib, 32*mib)).Encode(), nil)
 					}

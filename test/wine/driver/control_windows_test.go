@@ -75,7 +75,7 @@ func TestControlCodesMatchModel(t *testing.T) {
 		{"a layout, exact buffer", used, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 48 + 144*3},
 		{"a layout, one byte too little", used, query, win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX, nil, 48 + 144*3 - 1},
 		{"a length, without access", blank, query, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8},
-		{"a table, without access to write", blank, readOnly, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{Style: 1, MaxPartitions: 128}.Encode(), 0},
+		{"a table, without access to write", blank, readOnly, win32.IOCTL_DISK_CREATE_DISK, win32.CreateDisk{}.Encode(), 0},
 		{"a number", blank, query, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12},
 		{"a geometry", blank, query, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX, nil, 256},
 		{"a property, its head", blank, query, win32.IOCTL_STORAGE_QUERY_PROPERTY, property(win32.StorageDeviceProperty), 8},

@@ -169,7 +169,7 @@ func (d *Disk) setAttributes(t *kernel.Tx, in []byte) error {
 }
 
 // createDisk is IOCTL_DISK_CREATE_DISK. It replaces the table of the disk with an
-// empty one of the given style.
+// empty GPT, the only one that hosts make.
 func (d *Disk) createDisk(t *kernel.Tx, in []byte) error {
 	c, err := win32.DecodeCreateDisk(in)
 	if err != nil {
@@ -178,31 +178,22 @@ func (d *Disk) createDisk(t *kernel.Tx, in []byte) error {
 	if err := d.Writable(); err != nil {
 		return err
 	}
-	l := win32.Layout{Style: c.Style}
-	switch c.Style {
-	case win32.PARTITION_STYLE_RAW:
-	case win32.PARTITION_STYLE_MBR:
-		l.Signature = c.Signature
-	case win32.PARTITION_STYLE_GPT:
-		if c.DiskID.IsZero() {
-			return win32.ERROR_INVALID_PARAMETER // Source: inference, a GPT needs an identifier
+	if c.DiskID.IsZero() {
+		return win32.ERROR_INVALID_PARAMETER // Source: inference, a GPT needs an identifier
+	}
+	l, err := ptable.NewGPT(d.Geometry(), c.DiskID, ptable.MinEntries)
+	if err != nil {
+		return win32.ERROR_INVALID_PARAMETER // Source: inference, the table does not fit the disk
+	}
+	switch d.n.Windows.NewGPT {
+	case behavior.NewGPTLate:
+		t.OnCommit(func() { d.reserves = d.n.Now().Add(reservedDelay) })
+	case behavior.NewGPTMSR:
+		msr, err := d.n.reserved(l, d.Geometry())
+		if err != nil {
+			return err
 		}
-		if l, err = ptable.NewGPT(d.Geometry(), c.DiskID, c.MaxPartitions); err != nil {
-			return win32.ERROR_INVALID_PARAMETER // Source: inference, the table does not fit the disk
-		}
-		if d.n.Windows.NewGPT == behavior.NewGPTLate {
-			t.OnCommit(func() { d.reserves = d.n.Now().Add(reservedDelay) })
-		}
-		if d.n.Windows.NewGPT == behavior.NewGPTMSR {
-			msr, err := d.n.reserved(l, d.Geometry())
-			if err != nil {
-				return err
-			}
-			l.Partitions = append(l.Partitions, msr)
-		}
-	default:
-		// Source: inference, the page of IOCTL_DISK_CREATE_DISK has STATUS_NOT_SUPPORTED.
-		return win32.ERROR_INVALID_PARAMETER
+		l.Partitions = append(l.Partitions, msr)
 	}
 	for _, r := range ptable.Wipe(d.Geometry()) {
 		t.ZeroImage(d.ID, r[0], r[1])
