@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -37,10 +38,17 @@ func TestAccessDenied(t *testing.T) {
 				return
 			}
 		}
-		_, err := negotiate.Connect(within(t, time.Minute), "disk", versions("v1"), p.at())
-		result <- err
+		for _, v := range []string{"v1", "v1alpha1"} {
+			_, err := negotiate.Connect(within(t, time.Minute), "disk", versions(v), p.at())
+			result <- err
+		}
 	}()
 	if err := <-result; !errors.Is(err, negotiate.ErrAccessDenied) || !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("error %v, want ErrAccessDenied", err)
+		t.Fatalf("error %v, want ErrAccessDenied", err)
+	}
+	// A pipe that may not be opened exists.
+	var e *negotiate.Error
+	if err := <-result; !errors.As(err, &e) || e.Reason != negotiate.ErrTooOld || !slices.Equal(e.Serves, versions("v1beta2", "v1")) {
+		t.Errorf("error %v, want ErrTooOld and both versions", err)
 	}
 }

@@ -424,12 +424,15 @@ func TestPipeCreatedDuringSearch(t *testing.T) {
 // connections without responding.
 func TestPipeWithoutServer(t *testing.T) {
 	p := newProxy(t)
-	p.serve("disk/v1beta2")
+	older := p.serve("disk/v1beta2")[0]
 	silent := pipetest.Listen(t, p.path("disk/v1"))
 	// Enough for one complete attempt and half of another.
 	_, err := negotiate.Connect(within(t, 3*time.Second), "disk", versions("v1", "v1beta2"), p.at())
 	if !errors.Is(err, negotiate.ErrBusy) || !strings.Contains(err.Error(), "busy, or still starting") {
 		t.Errorf("error %v, want ErrBusy and not the older version", err)
+	}
+	if n := older.Accepted(); n > 0 {
+		t.Errorf("%d connections to the older version, which would wait, too", n)
 	}
 	// Now it is served, and the driver tries again.
 	p.answer(silent)

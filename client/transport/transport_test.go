@@ -3,6 +3,7 @@ package transport_test
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"runtime"
@@ -294,6 +295,24 @@ func TestConnectToServerThatDisconnects(t *testing.T) {
 		if err != nil && !errors.Is(err, transport.ErrNoAnswer) {
 			t.Fatalf("ConnectContext: %v, want a connection or %v", err, transport.ErrNoAnswer)
 		}
+	}
+}
+
+// ConnectContext closes the connection that it opened, if gRPC does not take it.
+func TestFailedConnectLeavesNoConnection(t *testing.T) {
+	path := pipetest.Path(t)
+	l := pipetest.Listen(t, path)
+	read := make(chan error, 1)
+	go l.Handle(func(c net.Conn) {
+		c.SetReadDeadline(time.Now().Add(time.Minute))
+		_, err := c.Read(make([]byte, 1))
+		read <- err
+	})
+	if _, err := transport.ConnectContext(t.Context(), path, grpc.WithDefaultServiceConfig("none")); err == nil {
+		t.Fatal("connected with an option that is not valid")
+	}
+	if err := <-read; !errors.Is(err, io.EOF) {
+		t.Errorf("the connection ends with %v, want that it is closed", err)
 	}
 }
 

@@ -743,6 +743,75 @@ func TestSessionWithoutConnection(t *testing.T) {
 	}
 }
 
+// Another program does the same just before this one, or undoes it.
+func TestOtherProgramIsFaster(t *testing.T) {
+	f := newFixture(t, target(iqn, 1))
+	faster := map[string]error{
+		"AddIScsiSendTargetPortal": win32.ISDSC_TARGET_PORTAL_ALREADY_EXISTS, "IScsiTargetDiscovery": win32.ISDSC_TARGET_NOT_FOUND,
+		"LoginIScsiTarget": win32.ISDSC_TARGET_ALREADY_LOGGED_IN, "RemoveIScsiSendTargetPortal": win32.ISDSC_PORTAL_NOT_FOUND,
+	}
+	f.Observe(func(c *win32.Call) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		err := faster[c.Name]
+		delete(faster, c.Name)
+		if err == nil || c.Name != "LoginIScsiTarget" {
+			err = errors.Join(c.Do(), err)
+		}
+		return err
+	})
+	f.must(f.add(here))
+	if got, err := f.discover(here); err != nil || len(got) != 0 {
+		t.Errorf("discovered %q, %v, want that the target is gone", got, err)
+	}
+	f.must(f.connect(here, iqn)) // after the session of the other program has ended
+	if f.sessions() != 1 {
+		t.Errorf("%d sessions, want one", f.sessions())
+	}
+	_, err := f.iscsi.RemoveTargetPortal(t.Context(), &iscsi.RemoveTargetPortalRequest{TargetPortal: here})
+	f.must(err)
+	if len(faster) > 0 {
+		t.Errorf("not called: %v", faster)
+	}
+}
+
+// byAddress is a Windows whose sessions have addresses where a portal has a name, and whose devices may
+// have no number yet.
+type byAddress struct{ win32.API }
+
+func (b byAddress) GetIScsiSessionList() ([]win32.ISCSISession, error) {
+	list, err := b.API.GetIScsiSessionList()
+	for _, s := range list {
+		for i := range s.Connections {
+			s.Connections[i].TargetAddress = address
+		}
+	}
+	return list, err
+}
+
+func (b byAddress) GetDevicesForIScsiSession(id win32.ISCSISessionID) ([]win32.ISCSIDevice, error) {
+	list, err := b.API.GetDevicesForIScsiSession(id)
+	for _, d := range list {
+		d.Number.DeviceNumber = ^uint32(0)
+		list = append(list, d)
+	}
+	return list, err
+}
+
+// A session cannot be compared with a portal that has a name, and is that of the portal.
+func TestPortalWithAName(t *testing.T) {
+	const name = "storage.example.com"
+	f := newFixture(t, target(iqn, 1, name))
+	f.Node.API = byAddress{f.Node.API}
+	p := &iscsi.TargetPortal{TargetAddress: name}
+	f.must(f.add(p))
+	f.must(f.connect(p, iqn))
+	f.must(f.connect(p, iqn))
+	if got := f.disks(iqn); !slices.Equal(got, []string{"1"}) || f.sessions() != 1 {
+		t.Errorf("disks %q in %d sessions, want one each", got, f.sessions())
+	}
+}
+
 // On a node with several initiators, one that fails does not make the operation fail.
 func TestPartialSuccess(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))

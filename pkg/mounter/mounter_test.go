@@ -102,6 +102,13 @@ func TestIdentities(t *testing.T) {
 			t.Errorf("%s: disk %v of %d bytes, %v, want %d", c.name, d, d.Bytes, err, c.want)
 		}
 	}
+	// A disk that was detached may be listed with the LUN of another one, until Windows looks.
+	for id, want := range map[string]int{"c": 0, "": 1} {
+		before := x.countOf("Rescan")
+		if _, err := x.m.FindDisk(x.soon(), mounter.Identity{SerialNumber: id, LUN: number(9)}); err != nil || x.countOf("Rescan") != before+want {
+			t.Errorf("serial number %q: %d rescans, %v, want %d", id, x.countOf("Rescan")-before, err, want)
+		}
+	}
 	for _, c := range []struct {
 		name string
 		id   mounter.Identity
@@ -204,6 +211,72 @@ func TestDiskIsLookedAtAgain(t *testing.T) {
 	x := newWorld(t, inProcess)
 	_, err := x.m.StageDisk(x.soon(), mounter.Disk{Number: 1}, staging, mounter.StageOptions{})
 	refused(t, "a disk that was not found", err, hosterr.ErrInvalid, "FindDisk")
+}
+
+// The number of a disk is that of another one when its volumes are listed, so they are the other one's.
+func TestVolumesOfAnotherDisk(t *testing.T) {
+	id := mounter.Identity{SerialNumber: "mine"}
+	stage := func(x *world, d mounter.Disk) error {
+		_, err := x.m.StageDisk(x.soon(), d, staging, mounter.StageOptions{Format: mounter.IfProxySaysUnformatted})
+		return err
+	}
+	unstage := func(x *world, _ mounter.Disk) error {
+		return x.m.UnstageDisk(x.soon(), staging, mounter.UnstageOptions{Offline: &id})
+	}
+	volume := func(fileSystem string) simnode.Disk {
+		return simnode.Disk{Content: nodespec.ContentGPTNoMSR, Partitions: []simnode.Partition{{FileSystem: fileSystem}}}
+	}
+	for _, w := range []way{allPipes, existing} {
+		for _, c := range []struct {
+			name  string
+			do    func(*world, mounter.Disk) error
+			other simnode.Disk
+		}{
+			{"stage over a blank disk", stage, simnode.Disk{}},
+			{"stage over an unformatted volume", stage, volume("")},
+			{"stage over a volume", stage, volume("NTFS")},
+			{"unstage", unstage, volume("NTFS")},
+		} {
+			x := newWorld(t, w)
+			first, err := x.node.AttachDisk(simnode.Disk{Size: gib, Serial: "mine"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := x.m.FindDisk(x.soon(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			look := func() (s string) {
+				state := x.state()
+				for _, v := range state.Volumes {
+					s += fmt.Sprintln(v.ID, v.FileSystem)
+				}
+				return s + fmt.Sprintln(state.Disks[first.Number].Style, state.Disks[first.Number].Online, state.Mounts)
+			}
+			before := ""
+			x.before = func(_ int, method string) error {
+				if path.Base(method) != "ListVolumesOnDisk" {
+					return nil
+				}
+				x.before = nil
+				online := false
+				c.other.Number, c.other.Size, c.other.Serial, c.other.Offline = &first.Number, gib, "other", &online
+				err := x.node.DetachDisk(first.Number)
+				if err == nil {
+					_, err = x.node.AttachDisk(c.other)
+				}
+				if err == nil {
+					err = x.node.AwaitDisk(first.Number)
+				}
+				before = look()
+				return err
+			}
+			refused(t, w.name+": "+c.name, c.do(x, d), hosterr.ErrUnavailable, "another disk now")
+			if now := look(); now != before {
+				t.Errorf("%s: %s changed\n%sto\n%s", w.name, c.name, before, now)
+			}
+		}
+	}
 }
 
 // The number of a disk is that of another one when the call that changes it arrives. The other one
@@ -473,8 +546,10 @@ func TestOtherVolumeIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		other := mounter.Identity{SerialNumber: "other"}
-		err := x.m.UnstageDisk(x.soon(), staging, mounter.UnstageOptions{Offline: &other})
-		refused(t, w.name+": unstage", err, hosterr.ErrFailedPrecondition, "is mounted")
+		for _, id := range []mounter.Identity{other, {SerialNumber: "absent"}} {
+			err := x.m.UnstageDisk(x.soon(), staging, mounter.UnstageOptions{Offline: &id})
+			refused(t, w.name+": unstage", err, hosterr.ErrFailedPrecondition, "is mounted")
+		}
 		d, err := x.m.FindDisk(x.soon(), other)
 		if err != nil {
 			t.Fatal(err)
@@ -505,11 +580,20 @@ func TestDiskIsGone(t *testing.T) {
 					t.Errorf("%s, %s: unstage: %v", w.name, gone, err)
 				}
 			}
-			if _, err := x.node.AttachDisk(simnode.Disk{ID: info.ID}); err != nil {
+			back, err := x.node.AttachDisk(simnode.Disk{ID: info.ID})
+			if err != nil {
 				t.Fatal(err)
 			}
 			if err := life[0].do(x.soon()); err != nil {
 				t.Errorf("%s, %s: stage again: %v", w.name, gone, err)
+			}
+			// It goes again, and another one takes its place. The existing proxy does not say that it is gone.
+			if err := x.node.DetachDisk(back.Number); err != nil {
+				t.Fatal(err)
+			}
+			x.attach()
+			if err := life[0].do(x.soon()); (err != nil) != w.existing {
+				t.Errorf("%s, %s: stage another: %v", w.name, gone, err)
 			}
 		}
 	}
@@ -772,6 +856,19 @@ func TestPublish(t *testing.T) {
 		}
 		if s, err := x.m.State(x.soon(), strings.ReplaceAll(strings.TrimPrefix(target, "C:"), `\`, "/")); s != mounter.Linked || err != nil {
 			t.Errorf("%s: state %v, %v", w.name, s, err)
+		}
+		if w.name != allPipes.name {
+			continue
+		}
+		x.before = func(_ int, method string) error { // another call removes it first
+			if path.Base(method) == "Rmdir" {
+				x.before = nil
+				return x.m.Unpublish(x.soon(), target)
+			}
+			return nil
+		}
+		if err := x.m.Unpublish(x.soon(), target); err != nil {
+			t.Error(err)
 		}
 	}
 }

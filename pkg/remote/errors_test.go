@@ -6,9 +6,13 @@ import (
 	"io/fs"
 	"testing"
 
+	"google.golang.org/grpc"
+
+	"github.com/kubernetes-csi/csi-proxy/client/api/volume/v1beta2"
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/client/negotiate"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
 // TestNotConnected covers errors that a test cannot make the system return.
@@ -57,7 +61,27 @@ func TestMalformedResponses(t *testing.T) {
 			t.Errorf("disk %q: error %v, want an Error of no kind", id, err)
 		}
 	}
+	for _, number := range []int64{-1, 1 << 32} {
+		c := &connection{ClientConnInterface: diskOf(number), group: "volume", version: "v1beta2", desc: &v1beta2.Volume_ServiceDesc}
+		out, err := v1beta2_GetDiskNumberFromVolumeID(t.Context(), c, &volume.GetDiskNumberFromVolumeIDRequest{})
+		var e *Error
+		if !errors.As(err, &e) || hosterr.KindOf(err) != nil {
+			t.Errorf("disk %d: %v, error %v, want an Error of no kind", number, out, err)
+		}
+	}
 	if got, err := byNumber(c, "ListDiskIDs", map[string]int{"4294967295": 1}, func(n int) int { return n }); err != nil || got[1<<32-1] != 1 {
 		t.Errorf("the largest disk number: %v, %v", got, err)
 	}
+}
+
+// diskOf is a connection to a proxy on which each volume is on this disk.
+type diskOf int64
+
+func (d diskOf) Invoke(_ context.Context, _ string, _, out any, _ ...grpc.CallOption) error {
+	out.(*v1beta2.VolumeDiskNumberResponse).DiskNumber = int64(d)
+	return nil
+}
+
+func (diskOf) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.ErrUnsupported
 }

@@ -580,6 +580,7 @@ func TestProxyWithoutDetails(t *testing.T) {
 		{"an error of a published version", errors.New("could not find disk"), "could not find disk", nil},
 		{"a policy's refusal", status.Error(codes.PermissionDenied, "not here"), "not here", hosterr.ErrPermissionDenied},
 		{"a status without details", status.Error(codes.NotFound, "no such disk"), "no such disk", hosterr.ErrNotFound},
+		{"a deadline of gRPC", status.Error(codes.DeadlineExceeded, "too late"), "disk/v1 Rescan: too late", nil},
 		{"gRPC itself", status.Error(codes.ResourceExhausted, "message too large"),
 			"disk/v1 Rescan: the call through the connection of WithConn failed: message too large", nil},
 	} {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
+	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
@@ -25,6 +27,20 @@ func TestOpen(t *testing.T) {
 	_, can, err := c.Can(t.Context())
 	if err != nil || can.Versions["disk"] != "v1" || can.Builds["disk"] == "" || len(can.Lacks()) != 1 || can.ChecksDisks {
 		t.Errorf("abilities %+v, %v", can, err)
+	}
+	// Of a connection of the driver's own it is not known which proxy gets the next call.
+	v1 := apiversion.NewVersionOrPanic("v1")
+	conn, err := transport.Connect(s.PipePath("disk", v1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	own, err := pipes.Open(t.Context(), []string{"disk"}, remote.WithConn(conn), remote.WithVersions(v1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, can, err := own.Can(t.Context()); err != nil || can.GuardsDisks || can.Builds["disk"] != "" {
+		t.Errorf("abilities of a connection of the driver's own: %+v, %v", can, err)
 	}
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
