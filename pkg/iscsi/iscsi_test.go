@@ -812,6 +812,29 @@ func TestPortalWithAName(t *testing.T) {
 	}
 }
 
+// A format that was cut off keeps its disk open, so that no other one gets its number. It does not keep
+// the target connected.
+func TestDisconnectAfterAFormatWasCutOff(t *testing.T) {
+	f := newFixtureOn(t, nodespec.Config{
+		ISCSI:          nodespec.ISCSI{Portals: []nodespec.ISCSIPortal{{Address: address}}, Targets: []nodespec.ISCSITarget{target(iqn, 1)}},
+		Services:       []nodespec.Service{{Name: "MSiSCSI", State: "running"}},
+		FormatDuration: nodespec.Duration(time.Minute),
+		World:          behavior.In("", behavior.Windows{FormatOrder: behavior.FormatHalf, FormatKnows: behavior.FormatAtOnce}),
+	})
+	f.must(f.add(here))
+	f.must(f.connect(here, iqn))
+	id := f.volume(1)
+	f.During = func() {
+		f.During = nil
+		f.Clock.Advance(-time.Minute) // the format is in its middle
+		f.must(f.Windows.EndFormats())
+	}
+	if err := f.format(id); err == nil {
+		t.Fatal("the format was not cut off")
+	}
+	f.must(f.disconnect(here, iqn))
+}
+
 // On a node with several initiators, one that fails does not make the operation fail.
 func TestPartialSuccess(t *testing.T) {
 	f := newFixture(t, target(iqn, 1))
