@@ -566,6 +566,25 @@ func TestLinkLoopsFail(t *testing.T) {
 	}
 }
 
+// Until it is a link, no other process can open what becomes one.
+func TestLinkIsNotSharedBeforeItIsOne(t *testing.T) {
+	w := newWorld(t)
+	path, asked := pods+`\link`, false
+	w.hook = func(c *win32.Call) error {
+		if c.Code == win32.FSCTL_SET_REPARSE_POINT {
+			asked = true
+			h, err := w.raw.NtCreateFile(0, `\??\`+path, win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, rawShare, win32.FILE_OPEN, rawOptions)
+			if !win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) {
+				t.Errorf("another process opens it: %v, want ERROR_SHARING_VIOLATION", errors.Join(err, w.raw.CloseHandle(h)))
+			}
+		}
+		return c.Do()
+	}
+	if err := winfs.Symlink(t.Context(), w.Node, pods, path); err != nil || !asked {
+		t.Errorf("Symlink: %v, asked %t", err, asked)
+	}
+}
+
 func TestLinksWithInvalidTarget(t *testing.T) {
 	w := newWorld(t)
 	for name, r := range map[string]win32.Reparse{

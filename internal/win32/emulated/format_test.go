@@ -201,6 +201,13 @@ func TestForeignFileSystems(t *testing.T) {
 		t.Errorf("VolumeInformation of FAT32 = %+v, %v", info, err)
 	}
 	failIoctl(t, n, h, win32.FSCTL_EXTEND_VOLUME, win32.EncodeSectors(500*mib/512), 0, win32.ERROR_INVALID_FUNCTION)
+	larger := bootsector.MakeFAT32(600*mib, 512, 2048, 0x1234ABCD)[0]
+	if _, err := n.ByNumber(1).Image.WriteAt(larger.Data, 16*mib+int64(larger.Offset)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.VolumeInformation(vol); !errors.Is(err, win32.ERROR_UNRECOGNIZED_VOLUME) {
+		t.Errorf("VolumeInformation of FAT32 that is larger than its volume = %v, want ERROR_UNRECOGNIZED_VOLUME", err)
+	}
 }
 
 func TestSystemDiskPassesBlkid(t *testing.T) {

@@ -167,6 +167,17 @@ func TestLUNsKeepContent(t *testing.T) {
 	}
 }
 
+// A target that refuses logins refuses those that Windows repeats, too.
+func TestPersistentLoginRefused(t *testing.T) {
+	n := start(t, nodespec.Config{ISCSI: nodespec.ISCSI{Targets: []nodespec.ISCSITarget{
+		{IQN: testIQN, Portals: []nodespec.ISCSIPortal{{Address: "10.0.0.1"}}, Persistent: true, Refuses: true},
+	}}})
+	ok(t, n.StartService("MSiSCSI"))
+	if sessions, err := n.GetIScsiSessionList(); err != nil || len(sessions) > 0 {
+		t.Errorf("sessions %+v, %v, want none", sessions, err)
+	}
+}
+
 func TestInvalidTargetConfigs(t *testing.T) {
 	three, number := uint8(3), uint32(7)
 	for name, c := range map[string]nodespec.ISCSITarget{

@@ -421,5 +421,17 @@ func TestSMBReconnect(t *testing.T) {
 		t.Errorf("a use of the share: %v", err)
 	}
 	status("used", win32.USE_OK)
+	private := use(`\\nas\data`, "ann", "one")
+	private.Flags = win32.REQUIRE_CONNECTION_PRIVACY
+	ok(t, n.UseAdd(private))
+	if uses, err := n.UseEnum(); err != nil || uses[0].Flags != 0 {
+		t.Errorf("mapped again with privacy: %+v, %v, want that the mapping requires what it did", uses, err)
+	}
+	for _, err := range []error{n.SetSMBServerDown("nas", true), n.SetSMBPassword("nas", "ann", "new"), n.SetSMBServerDown("nas", false)} {
+		ok(t, err)
+	}
+	if _, err := n.Attributes(`\\nas\data\`); !win32.IsCode(err, win32.ERROR_LOGON_FAILURE) {
+		t.Errorf("a use of the share after another password: %v, want ERROR_LOGON_FAILURE", err)
+	}
 	ok(t, n.Close())
 }

@@ -56,10 +56,9 @@ func (v *Volume) dismount(t *kernel.Tx) error {
 }
 
 // cache notes that the record of a file changes and has not been flushed. The root
-// directory of a new file system is not cached, nor are the files of a share and of
-// Windows' own disk, which stays online.
+// directory of a new file system is not cached, nor are the files of a share.
 func (v *Volume) cache(t *kernel.Tx, key string) {
-	if v == nil || len(v.Ranges) == 0 || v.Ranges[0].Disk.System || strings.HasSuffix(key, "/"+strconv.Itoa(int(filetree.RootID))) {
+	if v == nil || len(v.Ranges) == 0 || strings.HasSuffix(key, "/"+strconv.Itoa(int(filetree.RootID))) {
 		return
 	}
 	if _, noted := v.unflushed[key]; noted {

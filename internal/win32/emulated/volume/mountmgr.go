@@ -79,16 +79,15 @@ func (n *Volumes) forgetLetters(t *kernel.Tx, guid win32.GUID) {
 }
 
 // automount gives a new volume the next drive letter from D on, unless its
-// partition asks for none (GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER), is hidden,
-// or is not a data partition. taken are the letters that the transaction has
+// partition asks for none (GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER), or is not a
+// data partition. taken are the letters that the transaction has
 // already assigned.
 func (n *Volumes) automount(t *kernel.Tx, r Record, table win32.Layout, p win32.Partition, taken map[byte]bool) {
-	const hidden = 1 << 62 // GPT_BASIC_DATA_ATTRIBUTE_HIDDEN
 	if n.Windows.Automount == nodespec.AutomountDisabled {
 		return
 	}
 	if table.Style == win32.PARTITION_STYLE_GPT &&
-		(p.Type != win32.PARTITION_BASIC_DATA_GUID || p.Attributes&(win32.GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER|hidden) != 0) {
+		(p.Type != win32.PARTITION_BASIC_DATA_GUID || p.Attributes&win32.GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER != 0) {
 		return
 	}
 	for letter := byte('D'); letter <= 'Z'; letter++ {
