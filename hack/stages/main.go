@@ -84,9 +84,9 @@ func inMemory() string {
 	if err != nil {
 		return ""
 	}
-	// Short, because of sockets. The same in each run of a tree: go test has cached results only for
-	// the same TMPDIR.
-	dir := path.Join(shm, fmt.Sprintf("csi%x", crc32.ChecksumIEEE([]byte(tree))))
+	// Short, because of sockets. The same in each run of a tree by a user: go test has cached results
+	// only for the same TMPDIR.
+	dir := path.Join(shm, fmt.Sprintf("csi%x", crc32.ChecksumIEEE(fmt.Append(nil, tree, os.Getuid()))))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return ""
 	}
