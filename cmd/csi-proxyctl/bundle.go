@@ -126,8 +126,10 @@ func (a *app) fillBundle(ctx context.Context, b *bundle) {
 		{name: "disks.json", what: "the disks", args: "disk list"},
 		{name: "volumes.json", what: "the volumes", args: "volume list"},
 		{name: "smb.json", what: "the SMB mappings and the links that use them", args: "smb list"},
-		{name: "iscsi-portals.json", what: "the iSCSI portals", args: "iscsi portals"},
-		{name: "services.json", what: "the services that volumes need", args: "system service MSiSCSI LanmanWorkstation kubelet"},
+		{name: "iscsi-portals.json", what: "the iSCSI portals", args: "call iscsi/v1alpha2 ListTargetPortals --timeout=10s"},
+		{name: "service-iscsi.json", what: "the service of iSCSI", args: "call system/v1alpha1 GetService name=MSiSCSI --timeout=10s"},
+		{name: "service-smb.json", what: "the service of SMB", args: "call system/v1alpha1 GetService name=LanmanWorkstation --timeout=10s"},
+		{name: "service-kubelet.json", what: "the service of the kubelet", args: "call system/v1alpha1 GetService name=kubelet --timeout=10s"},
 	}
 	var node *admin.DescribeResponse
 	var unknown error

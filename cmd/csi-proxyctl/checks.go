@@ -229,7 +229,7 @@ func hashOf(handle string) string { return fmt.Sprintf("%x", sha256.Sum256([]byt
 
 // mapAgain is the remedy for a share that is not mapped, or whose mapping does not work.
 func mapAgain(share string) string {
-	return "check that the server is up and has the share; then delete the pod, so that the driver maps the share again; csi-proxyctl smb new " + quoted(share) + " maps it by hand"
+	return "check that the server is up and has the share; then delete the pod, so that the driver maps the share again; New-SmbGlobalMapping -RemotePath " + quoted(share) + " -Credential (Get-Credential) -RequirePrivacy $true maps it by hand"
 }
 
 // goneTrouble explains a volume that the node does not have.

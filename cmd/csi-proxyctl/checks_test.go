@@ -11,7 +11,7 @@ import (
 )
 
 // harms matches advice that destroys or detaches something.
-var harms = regexp.MustCompile(`(?i)\bdetach|disk clear|FormatVolume|disconnect|smb remove|diskpart|is_online=false|chkdsk`)
+var harms = regexp.MustCompile(`(?i)\bdetach|disk clear|FormatVolume|disconnect|RemoveSmbGlobalMapping|diskpart|is_online=false|chkdsk`)
 
 // harmful reports whether a remedy destroys or detaches something that it must not.
 func harmful(s standing, remedy string) bool {

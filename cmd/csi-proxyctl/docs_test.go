@@ -20,8 +20,7 @@ func TestListFieldsMatchDocs(t *testing.T) {
 		}
 	}
 	for command, entry := range map[string]any{
-		"disk list": diskEntry{}, "volume list": volumeEntry{}, "smb list": smbMapping{}, "iscsi portals": portalEntry{},
-		"iscsi discover": targetEntry{}, "iscsi disks": targetDiskEntry{}, "system service": serviceEntry{},
+		"disk list": diskEntry{}, "volume list": volumeEntry{}, "smb list": smbMapping{},
 		"versions": versionEntry{}, "doctor": finding{}, "why": explanation{}, "bundle": bundleEntry{}, "calls": callEntry{}, "calls --failed": failedEntry{},
 	} {
 		fields := fieldNames(reflect.TypeOf(entry))

@@ -393,7 +393,7 @@ func examineSMB(mappings []smbMapping) []finding {
 			if m.Status == "ok" {
 				state = " works, but"
 			}
-			found = append(found, finding{resultProblem, "smb", m.Remote + state + " no CSI volume links to it", "csi-proxyctl smb remove " + quoted(m.Remote) + ", unless a program uses it by its path; it is kept if a link elsewhere uses it"})
+			found = append(found, finding{resultProblem, "smb", m.Remote + state + " no CSI volume links to it", "csi-proxyctl call smb/v1 RemoveSmbGlobalMapping " + quoted("remote_path="+m.Remote) + ", unless a program uses it by its path; it is kept if a link elsewhere uses it"})
 		case m.Status == "disconnected": // Windows connects again when it is used
 			found = append(found, finding{resultNote, "smb", m.Remote + " is disconnected and used by " + m.UsedBy[0] + ": nothing uses it now, or its server is away", "csi-proxyctl why " + quoted(m.UsedBy[0]) + " asks the server"})
 		case m.Status != "ok":
@@ -410,7 +410,7 @@ func examineSMB(mappings []smbMapping) []finding {
 func (a *app) examineISCSI(ctx context.Context, node *admin.DescribeResponse) []finding {
 	const check = "iscsi"
 	var s *systemv1alpha1.GetServiceResponse
-	err := a.onSystem(ctx, "GetService", func(ctx context.Context, client systemv1alpha1.SystemClient) (err error) {
+	err := onAPI(ctx, a, "system/v1alpha1", systemv1alpha1.NewSystemClient, "GetService", func(ctx context.Context, client systemv1alpha1.SystemClient) (err error) {
 		s, err = client.GetService(ctx, &systemv1alpha1.GetServiceRequest{Name: "MSiSCSI"})
 		return err
 	})
@@ -427,7 +427,7 @@ func (a *app) examineISCSI(ctx context.Context, node *admin.DescribeResponse) []
 	for _, d := range node.GetDisks() {
 		if state != "is running" && d.Bus == "iSCSI" && diskStanding(node, d) != free {
 			return []finding{{resultProblem, check, fmt.Sprintf("the service MSiSCSI %s, although disk %d is a LUN of iSCSI and in use: a lost session is not made again", state, d.Number),
-				"sc.exe config MSiSCSI start= auto; csi-proxyctl system start MSiSCSI"}}
+				"sc.exe config MSiSCSI start= auto; sc.exe start MSiSCSI"}}
 		}
 	}
 	switch state {
@@ -436,5 +436,5 @@ func (a *app) examineISCSI(ctx context.Context, node *admin.DescribeResponse) []
 	case "does not exist", "is disabled":
 		return []finding{{resultNote, check, "the service MSiSCSI " + state + ": this node cannot use iSCSI volumes", "to enable it, if it exists: sc.exe config MSiSCSI start= auto"}}
 	}
-	return []finding{{resultNote, check, "the service MSiSCSI " + state + "; Windows does not start it automatically", "if the node uses iSCSI volumes: csi-proxyctl system start MSiSCSI"}}
+	return []finding{{resultNote, check, "the service MSiSCSI " + state + "; Windows does not start it automatically", "if the node uses iSCSI volumes: sc.exe start MSiSCSI"}}
 }

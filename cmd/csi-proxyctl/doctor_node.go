@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -314,9 +315,19 @@ func examineTargets(node *admin.DescribeResponse, linksBroken bool) []finding {
 		if len(t.disks) > 0 {
 			text = fmt.Sprintf("iSCSI target %s is connected, and no volume on its %s is mounted", printable(t.name), disksText(t.disks))
 		}
-		found = append(found, finding{resultNote, check, text, "if no pod needs it: csi-proxyctl iscsi disconnect " + quoted(t.portal) + " " + quoted(t.name)})
+		found = append(found, finding{resultNote, check, text, "if no pod needs it: " + disconnecting(t.portal, t.name)})
 	}
 	return found
+}
+
+// disconnecting returns the command that logs out of a target.
+func disconnecting(portal, iqn string) string {
+	command := "csi-proxyctl call iscsi/v1alpha2 DisconnectTarget " + quoted("iqn="+iqn)
+	address, port, err := net.SplitHostPort(portal)
+	if err != nil { // it has no port
+		return command + " " + quoted("target_portal.target_address="+portal)
+	}
+	return command + " " + quoted("target_portal.target_address="+address) + " " + quoted("target_portal.target_port="+port)
 }
 
 // disksText returns "disk 1" or "disks 1, 2".

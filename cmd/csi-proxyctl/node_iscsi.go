@@ -11,6 +11,13 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
+// Environment variables for CHAP secrets. They must not be arguments, which are visible to
+// every process.
+const (
+	chapVariable   = "CSI_PROXY_CHAP_SECRET"
+	mutualVariable = "CSI_PROXY_MUTUAL_CHAP_SECRET"
+)
+
 func (a *app) nodeServiceCommand() *cobra.Command {
 	var s nodespec.Service
 	c := &cobra.Command{

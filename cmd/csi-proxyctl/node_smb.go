@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
+
+// passwordVariable is the environment variable for passwords of accounts of an SMB server.
+const passwordVariable = "CSI_PROXY_SMB_PASSWORD"
 
 func (a *app) nodeSMBCommand() *cobra.Command {
 	change := func(use, short string, set func(in *simcontrol.ChangeSmbServerRequest, args []string) error) *cobra.Command {
@@ -21,15 +25,12 @@ func (a *app) nodeSMBCommand() *cobra.Command {
 		})
 	}
 	yes, no := true, false
-	stdin := false
 	password := change("password SERVER USER", "Set the password of an account, or create the account",
-		func(in *simcontrol.ChangeSmbServerRequest, args []string) (err error) {
-			in.User = args[1]
-			in.Password, err = a.password(stdin)
-			return err
+		func(in *simcontrol.ChangeSmbServerRequest, args []string) error {
+			in.User, in.Password = args[1], os.Getenv(passwordVariable)
+			return nil
 		})
-	password.Long = "Set the password of an account of an SMB server, or create the account. The\npassword is read from the environment variable " + passwordVariable + ",\nor with --password-stdin from standard input."
-	password.Flags().BoolVar(&stdin, "password-stdin", false, "read the password from standard input")
+	password.Long = "Set the password of an account of an SMB server, or create the account. The\npassword is read from the environment variable " + passwordVariable + "."
 	return group("smb", "Control the SMB servers that the node can reach",
 		a.nodeSMBAddCommand(),
 		change("share SERVER NAME", "Add an empty share to a server", func(in *simcontrol.ChangeSmbServerRequest, args []string) error {

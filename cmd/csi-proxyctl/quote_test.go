@@ -68,8 +68,8 @@ func TestRemediesQuote(t *testing.T) {
 	share.share(t.Context(), &admin.Way{Share: `\\nas\` + evil})
 	for what, remedy := range map[string]string{
 		"disk clear": foreign,
-		"smb new":    strings.ReplaceAll(share.Remedy, `'\\nas\A`, `'A`),
-		"smb remove": examineSMB([]smbMapping{{Remote: evil, Status: "ok"}})[0].Hint,
+		"map":        strings.ReplaceAll(share.Remedy, `'\\nas\A`, `'A`),
+		"unmap":      strings.ReplaceAll(examineSMB([]smbMapping{{Remote: evil, Status: "ok"}})[0].Hint, "'remote_path=A", "'A"),
 		"icacls":     examinePlaces([]place{{evil, "D:(A;;FA;;;WD)", false, false}})[0].Hint,
 		"sc.exe":     examineWaiting("csiproxy", 1, []pipeOwner{{2, "a.exe", evil, []string{"p"}}})[0].Hint,
 	} {

@@ -129,7 +129,7 @@ why found problems, 130 interrupted.`,
 		return formats(c), cobra.ShellCompDirectiveNoFileComp
 	})
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(a.callCommand(), a.callsCommand(), a.versionsCommand(), a.diskCommand(), a.volumeCommand(), a.smbCommand(), a.iscsiCommand(), a.systemCommand(), a.doctorCommand(), a.whyCommand(), a.bundleCommand(), a.stopCommand(), a.nodeCommand())
+	root.AddCommand(a.callCommand(), a.callsCommand(), a.versionsCommand(), a.diskCommand(), a.volumeCommand(), a.smbCommand(), a.doctorCommand(), a.whyCommand(), a.bundleCommand(), a.stopCommand(), a.nodeCommand())
 	needsSubcommand(root)
 	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return root

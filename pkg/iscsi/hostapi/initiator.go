@@ -53,7 +53,7 @@ func initiatorError(err error) error {
 }
 
 func serviceDown(err error) error {
-	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "start it with csi-proxyctl system start MSiSCSI, or with StartService of the system API",
+	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "start it with sc.exe start MSiSCSI, or with StartService of the system API",
 		"the service MSiSCSI does not respond: %w", err)
 }
 

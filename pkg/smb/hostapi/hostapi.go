@@ -378,7 +378,7 @@ func hint(err error, username, password, without string) string {
 	case win32.IsCode(err, win32.NERR_WkstaNotStarted):
 		return "start the service LanmanWorkstation on the node"
 	case win32.IsCode(err, win32.ERROR_ALREADY_ASSIGNED):
-		return "another program has mapped the share meanwhile: csi-proxyctl smb list and net use on the node show it; csi-proxyctl smb remove removes it if nothing uses it"
+		return "another program has mapped the share meanwhile: csi-proxyctl smb list and net use on the node show it; RemoveSmbGlobalMapping removes it if nothing uses it"
 	case win32.IsCode(err, win32.ERROR_NOT_ENOUGH_SERVER_MEMORY):
 		return "the server has no resources left for another session: look at its System event log, for event 2011 of Srv raise its IRPStackSize, or restart its service Server"
 	case win32.IsCode(err, win32.ERROR_NOT_ENOUGH_MEMORY, win32.ERROR_NO_SYSTEM_RESOURCES):
