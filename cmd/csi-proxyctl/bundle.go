@@ -108,7 +108,7 @@ func (a *app) writeBundle(ctx context.Context, file string, b *bundle) error {
 	}
 	rows := [][]string{}
 	for _, e := range b.entries {
-		rows = append(rows, []string{e.Name, a.size(uint64(e.SizeBytes)), e.What})
+		rows = append(rows, []string{e.Name, bytesText(uint64(e.SizeBytes)), e.What})
 	}
 	a.note("wrote %s; read it before you send it: it names paths, servers, accounts and serial numbers", file)
 	return a.print(b.entries, "FILE SIZE CONTENT", rows)

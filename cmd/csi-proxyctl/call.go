@@ -24,8 +24,7 @@ func (a *app) callCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "call GROUP/VERSION METHOD [FIELD=VALUE... | JSON | @FILE | -]",
 		Short: "Call a method and print its response",
-		Long: `Call a method of any version and print its response as JSON, or as YAML with
--o yaml.
+		Long: `Call a method of any version and print its response as JSON.
 
 The request consists of fields, each as FIELD=VALUE. Values need no quotes and no
 escaping, a size may have a unit, as in size_bytes=10GiB, a nested field is written
@@ -40,8 +39,7 @@ does not call the method.`,
   csi-proxyctl call iscsi/v1alpha2 AddTargetPortal target_portal.target_address=10.0.0.1
   csi-proxyctl call volume/v1 ResizeVolume volume_id=ID size_bytes=10GiB
   csi-proxyctl call volume/v1 FormatVolume @request.json`,
-		Args:              callArgs,
-		ValidArgsFunction: completeCall,
+		Args: callArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			svc, err := findAPI(args[0])
 			if err != nil {

@@ -31,7 +31,7 @@ type callEntry struct {
 
 func (a *app) callsCommand() *cobra.Command {
 	failed := false
-	c := a.listing(callEntry{}, &cobra.Command{
+	c := a.listing(&cobra.Command{
 		Use:   "calls",
 		Short: "List the calls in flight, or the last that failed",
 		Long: `List the calls in flight, the oldest first: which process called what, for how long,
@@ -46,7 +46,7 @@ The numbers of calls are those of the log. It uses a pipe that only administrato
 the node can open.`,
 		Args: cobra.NoArgs,
 		Example: `  csi-proxyctl calls
-  csi-proxyctl calls --failed -o yaml`,
+  csi-proxyctl calls --failed -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if failed {
 				return a.printFailed(c.Context())
@@ -157,58 +157,6 @@ func (a *app) lastFailed(ctx context.Context) ([]*admin.FailedCall, error) {
 		return c.ListCalls(ctx, &admin.ListCallsRequest{Failed: true})
 	})
 	return out.GetFailed(), err
-}
-
-// waitIsLong is how long a call of this command may take before a note says what it does.
-const waitIsLong = 2 * time.Second
-
-// The pauses between checks of the command's own calls. The first is longer than waitIsLong;
-// then each is twice as long as the one before. Otherwise many waiting commands would keep
-// csi-proxy busy with their checks.
-const (
-	firstPause   = waitIsLong + waitIsLong/4
-	longestPause = 30 * time.Second
-)
-
-// noteWaits notes what slow calls of this process are doing, and which call holds what they wait
-// for, until settled is called. look returns the calls in flight.
-func (a *app) noteWaits(ctx context.Context, look func(context.Context) ([]*admin.Call, error)) (settled func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		noted := map[string]bool{}
-		for pause := firstPause; ; pause = min(2*pause, longestPause) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(pause):
-			}
-			limited, cancel := context.WithTimeout(ctx, waitIsLong)
-			calls, err := look(limited)
-			cancel()
-			if err != nil {
-				continue // what the command does fails as well, or does not need this
-			}
-			for _, c := range calls {
-				if c.Process != uint32(os.Getpid()) || time.Duration(c.AgeMilliseconds)*time.Millisecond < waitIsLong {
-					continue
-				}
-				text, key := "waiting: "+callText(c), fmt.Sprint(c.Id, c.WaitsFor, c.Win32, c.HeldBy)
-				if h := holderOf(calls, c); h != nil && h != c {
-					text += "; " + callText(h)
-				}
-				if !noted[key] {
-					a.note("%s", text)
-				}
-				noted[key] = true
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
 }
 
 // holderOf returns the call that c ultimately waits for, or nil if that is not known.

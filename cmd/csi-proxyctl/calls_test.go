@@ -1,46 +1,6 @@
 package main
 
-import (
-	"bytes"
-	"context"
-	"os"
-	"strings"
-	"testing"
-	"testing/synctest"
-	"time"
-
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
-)
-
-// A command that waits says so soon, and checks less and less often.
-func TestLooksAtOwnCallsAreFew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		stderr := &timedBuffer{}
-		looks, begun := 0, time.Now()
-		settled := (&app{stderr: stderr}).noteWaits(t.Context(), func(context.Context) ([]*admin.Call, error) {
-			looks++
-			return []*admin.Call{{Id: 7, Process: uint32(os.Getpid()), Method: "Rescan", AgeMilliseconds: time.Since(begun).Milliseconds()}}, nil
-		})
-		time.Sleep(5 * time.Minute)
-		settled()
-		if noted := stderr.first.Sub(begun); looks > 13 || noted > 3*time.Second || strings.Count(stderr.String(), "waiting: call 7, Rescan") != 1 {
-			t.Errorf("in 5 minutes %d looks, want 13 at most; the note came after %v:\n%s", looks, noted, stderr)
-		}
-	})
-}
-
-// timedBuffer knows when it was first written to.
-type timedBuffer struct {
-	bytes.Buffer
-	first time.Time
-}
-
-func (b *timedBuffer) Write(text []byte) (int, error) {
-	if b.Len() == 0 {
-		b.first = time.Now()
-	}
-	return b.Buffer.Write(text)
-}
+import "testing"
 
 // A check whether something exists fails after the real failure, and is expected.
 func TestCauseOfFailedCall(t *testing.T) {

@@ -174,6 +174,10 @@ const (
 	describeLimit = 8 * time.Second  // of a description, in which a device may take five seconds
 )
 
+// waitIsLong is how long a command that only looks waits before it checks whether csi-proxy answers
+// at all.
+const waitIsLong = 2 * time.Second
+
 // bounded makes a command that only looks end within lookLimit, and say in one sentence that
 // csi-proxy does not answer at all.
 func (a *app) bounded(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {

@@ -58,10 +58,10 @@ func TestAdviceDoesNoHarm(t *testing.T) {
 			v := &admin.Volume{Id: id, Disks: []uint32{1}, FileSystem: "NTFS", SizeBytes: 1000, FreeBytes: 500}
 			node := &admin.DescribeResponse{Disks: []*admin.Disk{d}, Volumes: u.volumes(v)}
 			break_(d, v)
-			ofVolume := volumeTrouble(&app{}, node, v).remedy
+			ofVolume := volumeTrouble(node, v).remedy
 			ofDisk := diskTrouble(node, d, "disk 1").remedy
 			remedies := []string{ofVolume, ofDisk}
-			for _, f := range slices.Concat(examineDisks(node, nil), examineVolumes(&app{}, node), examineTargets(node, false)) {
+			for _, f := range slices.Concat(examineDisks(node, nil), examineVolumes(node), examineTargets(node, false)) {
 				remedies = append(remedies, f.Hint)
 			}
 			for _, remedy := range remedies {
@@ -96,9 +96,9 @@ func TestSilentNode(t *testing.T) {
 	for i, at := range []string{`C:\`, `C:\k\1\globalmount\`, `C:\k\2\globalmount\`} {
 		node.Volumes = append(node.Volumes, &admin.Volume{Id: fmt.Sprint(i), Disks: []uint32{uint32(i)}, MountedAt: []string{at}, FileSystem: "NTFS", Error: "I/O"})
 	}
-	expectFindings(t, examineVolumes(&app{}, node), "problem none of the 3 volumes of the node answers: I/O")
+	expectFindings(t, examineVolumes(node), "problem none of the 3 volumes of the node answers: I/O")
 	node.Volumes[0].Error = ""
-	expectFindings(t, examineVolumes(&app{}, node), `problem at C:\k\1\globalmount\, the volume 1 does not answer: I/O`, `problem at C:\k\2\globalmount\, the volume 2 does not answer: I/O`)
+	expectFindings(t, examineVolumes(node), `problem at C:\k\1\globalmount\, the volume 1 does not answer: I/O`, `problem at C:\k\2\globalmount\, the volume 2 does not answer: I/O`)
 }
 
 // The worst result decides the exit code.

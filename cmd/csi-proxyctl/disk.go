@@ -21,11 +21,10 @@ import (
 )
 
 func (a *app) diskCommand() *cobra.Command {
-	return listGroup("disk", "Show the disks of the node, and clear one", a.listing(diskEntry{}, &cobra.Command{
+	return listGroup("disk", "Show the disks of the node, and clear one", a.listing(&cobra.Command{
 		Use:   "list [NUMBER...]",
 		Short: "List the disks with their identifiers",
 		Example: `  csi-proxyctl disk list
-  csi-proxyctl disk list 1 --bytes
   csi-proxyctl disk list --filter online=false --output wide
   csi-proxyctl disk list --watch`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -85,7 +84,7 @@ func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 	for _, e := range entries {
 		size, state, access, location := "", "", "", ""
 		if e.SizeBytes != nil {
-			size = a.size(uint64(*e.SizeBytes))
+			size = bytesText(uint64(*e.SizeBytes))
 		}
 		if e.Online != nil {
 			state = map[bool]string{true: "online", false: "offline"}[*e.Online]

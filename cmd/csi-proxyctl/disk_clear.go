@@ -63,9 +63,9 @@ func (a *app) clearDisk(ctx context.Context, in *admin.ClearDiskRequest, dryRun,
 		return a.printCleared(in.DiskNumber, would)
 	}
 	if !yes {
-		a.note("disk %d, serial number %q, %s", in.DiskNumber, would.Serial, a.size(would.SizeBytes))
+		a.note("disk %d, serial number %q, %s", in.DiskNumber, would.Serial, bytesText(would.SizeBytes))
 		for _, found := range would.Found {
-			a.note("  %s: %s at byte %d", found.What, a.size(found.LengthBytes), found.OffsetBytes)
+			a.note("  %s: %s at byte %d", found.What, bytesText(found.LengthBytes), found.OffsetBytes)
 		}
 		if len(would.Found) == 0 {
 			a.note("  nothing was found")
@@ -117,10 +117,10 @@ func (a *app) printCleared(disk uint32, out *admin.DiskContent) error {
 	var rows [][]string
 	for _, f := range out.Found {
 		entry.Found = append(entry.Found, contentEntry{f.OffsetBytes, f.LengthBytes, f.What})
-		rows = append(rows, []string{number(disk), out.Serial, a.size(f.LengthBytes), fmt.Sprint(f.OffsetBytes), state, f.What})
+		rows = append(rows, []string{number(disk), out.Serial, bytesText(f.LengthBytes), fmt.Sprint(f.OffsetBytes), state, f.What})
 	}
 	if len(rows) == 0 {
-		rows = [][]string{{number(disk), out.Serial, a.size(out.SizeBytes), "0", state, "nothing was found"}}
+		rows = [][]string{{number(disk), out.Serial, bytesText(out.SizeBytes), "0", state, "nothing was found"}}
 	}
 	return a.print(entry, "DISK SERIAL SIZE OFFSET STATE CONTENT", rows)
 }

@@ -56,7 +56,7 @@ func (s *severalServices) Error() string {
 }
 
 // examineServices checks the Windows service that runs csi-proxy. paths are the pipes that exist.
-func (a *app) examineServices(paths []string) []finding {
+func examineServices(paths []string) []finding {
 	name, err := serviceName()
 	if several := (*severalServices)(nil); errors.As(err, &several) {
 		return []finding{{resultProblem, "install", err.Error(), "keep one, and remove each other one: csi-proxy uninstall -service-name=NAME"}}
@@ -64,7 +64,7 @@ func (a *app) examineServices(paths []string) []finding {
 	if err != nil {
 		return checkFailed("install", err)
 	}
-	return slices.Concat(examineServer(name, paths), examineInstall(name), a.examineServiceLogs(name))
+	return slices.Concat(examineServer(name, paths), examineInstall(name), examineServiceLogs(name))
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -125,7 +125,7 @@ func (a *app) examine(ctx context.Context, kubelet string) error {
 		group.Wait()
 		found = slices.Concat(found, examineBuilds(probes, version), ofKubelet, ofNode)
 	}
-	found = slices.Concat(found, a.examineServices(paths), examineWindows())
+	found = slices.Concat(found, examineServices(paths), examineWindows())
 	found = grouped(found)
 	if err := a.printFindings(found); err != nil {
 		return err
@@ -157,12 +157,12 @@ func grouped(found []finding) []finding {
 }
 
 // examineServiceLogs checks the log of the Windows service, if there is one.
-func (a *app) examineServiceLogs(service string) []finding {
+func examineServiceLogs(service string) []finding {
 	args, err := serviceArgs(service)
 	if err != nil {
 		return nil // examineInstall reports it
 	}
-	return a.examineLogs(arguments(args, "log_file", "log_dir"))
+	return examineLogs(arguments(args, "log_file", "log_dir"))
 }
 
 // printFindings prints a line for each finding, followed by its hint.

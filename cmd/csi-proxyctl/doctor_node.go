@@ -65,7 +65,7 @@ func (a *app) examineNode(ctx context.Context) []finding {
 	if len(disks) == 0 {
 		disks = []finding{{resultOK, "disks", plural(len(node.Disks), "1 disk, online and writable", "%d disks, all online and writable"), ""}}
 	}
-	volumes, links := examineVolumes(a, node), examineLinks(node)
+	volumes, links := examineVolumes(node), examineLinks(node)
 	if node.VolumesError != "" {
 		volumes = notListed("volumes", node.VolumesError)
 	}
@@ -205,28 +205,28 @@ func (a *app) examineContent(ctx context.Context, node *admin.DescribeResponse, 
 }
 
 // examineVolumes finds mounted volumes that do not work, are full, or do not use their disk.
-func examineVolumes(a *app, node *admin.DescribeResponse) []finding {
+func examineVolumes(node *admin.DescribeResponse) []finding {
 	const check = "volumes"
 	var found []finding
 	mounted := 0
 	if allSilent(node) {
-		return []finding{volumeTrouble(a, node, node.Volumes[0]).of(check)}
+		return []finding{volumeTrouble(node, node.Volumes[0]).of(check)}
 	}
 	for _, v := range node.Volumes {
 		if len(v.MountedAt) == 0 {
 			if v.Error != "" { // it may be mounted
-				found = append(found, volumeTrouble(a, node, v).of(check))
+				found = append(found, volumeTrouble(node, v).of(check))
 			}
 			continue
 		}
 		mounted++
 		at := v.MountedAt[0]
-		if t := volumeTrouble(a, node, v); t.result != "" {
+		if t := volumeTrouble(node, v); t.result != "" {
 			t.cause = fmt.Sprintf("at %s, %s", at, t.cause)
 			found = append(found, t.of(check))
 			continue
 		}
-		for _, t := range volumeNotes(a, node, v) {
+		for _, t := range volumeNotes(node, v) {
 			found = append(found, t.of(check))
 		}
 	}
@@ -237,7 +237,7 @@ func examineVolumes(a *app, node *admin.DescribeResponse) []finding {
 }
 
 // volumeNotes returns what may become a trouble of a mounted volume.
-func volumeNotes(a *app, node *admin.DescribeResponse, v *admin.Volume) (notes []trouble) {
+func volumeNotes(node *admin.DescribeResponse, v *admin.Volume) (notes []trouble) {
 	if v.SizeBytes == 0 || len(v.MountedAt) == 0 {
 		return nil
 	}
@@ -246,7 +246,7 @@ func volumeNotes(a *app, node *admin.DescribeResponse, v *admin.Volume) (notes [
 		notes = append(notes, trouble{resultNote, fmt.Sprintf("the volume at %s is %s full", at, percent(int64(used), int64(v.SizeBytes))), "expand the persistent volume claim, or remove files"})
 	}
 	if more := unusedBehind(v, node.Disks); more >= unused && more >= v.SizeBytes/100 && ownStanding(v) != ofWindows {
-		notes = append(notes, trouble{resultNote, fmt.Sprintf("the volume at %s does not use %s that its disk has", at, a.size(more)),
+		notes = append(notes, trouble{resultNote, fmt.Sprintf("the volume at %s does not use %s that its disk has", at, bytesText(more)),
 			fmt.Sprintf("the driver extends it when the pod starts again; or: csi-proxyctl call volume/v1 ResizeVolume 'volume_id=%s'", v.Id)})
 	}
 	return notes
@@ -486,7 +486,7 @@ func examineFailed(failed []*admin.FailedCall, links []*admin.Way) (found []find
 		}
 		found = append(found, finding{resultNote, "calls", fmt.Sprintf("%s, and no later one succeeded instead; the last is %s: %s",
 			plural(int(times), "1 call failed within 10 minutes", "%d calls failed within 10 minutes"), others[0].Call.GetMethod(), errorOf(others[0])),
-			"correct what the error names; csi-proxyctl calls --failed -o yaml shows them, and which calls of Windows failed in them"})
+			"correct what the error names; csi-proxyctl calls --failed -o json shows them, and which calls of Windows failed in them"})
 	}
 	return found
 }

@@ -104,7 +104,7 @@ func TestExamineVolumes(t *testing.T) {
 		"of Windows":      {func(v *admin.Volume) { v.SizeBytes, v.MountedAt = 8*gib, []string{`C:\`} }, []string{"ok"}},
 		"spanned":         {func(v *admin.Volume) { v.SizeBytes, v.Disks = 8*gib, []uint32{1, 2} }, []string{"ok"}},
 	} {
-		t.Run(name, func(t *testing.T) { expectFindings(t, examineVolumes(&app{}, volume(c.change)), c.want...) })
+		t.Run(name, func(t *testing.T) { expectFindings(t, examineVolumes(volume(c.change)), c.want...) })
 	}
 	// Space before the next partition counts, space behind it does not.
 	node := volume(func(v *admin.Volume) { v.SizeBytes = 4 * gib })
@@ -189,10 +189,10 @@ func TestExamineLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 0 {
-			expectFindings(t, (&app{}).examineLogs([]string{log}))
+			expectFindings(t, examineLogs([]string{log}))
 		}
 	}
-	expectFindings(t, (&app{}).examineLogs([]string{log, filepath.Join(dir, "none")}), fmt.Sprintf("note the log files at %s have 1 GiB", log), "problem the log cannot be read: ")
+	expectFindings(t, examineLogs([]string{log, filepath.Join(dir, "none")}), fmt.Sprintf("note the log files at %s have 1 GiB", log), "problem the log cannot be read: ")
 }
 
 // The newest crash is reported for a day. The file for the next one is empty.
@@ -211,7 +211,7 @@ func TestExamineLogsFindsCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found := (&app{}).examineLogs([]string{filepath.Join(dir, "csi-proxy.log")})
+	found := examineLogs([]string{filepath.Join(dir, "csi-proxy.log")})
 	expectFindings(t, found, "note csi-proxy crashed 2h0m0s ago")
 	if want := filepath.Join(dir, "csi-proxy-crash-20260102T000000.000.log") + " has the panic"; !strings.HasPrefix(found[0].Hint, want) {
 		t.Errorf("the remedy is %q, want it to begin with %q", found[0].Hint, want)
@@ -219,12 +219,12 @@ func TestExamineLogsFindsCrash(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "csi-proxy-crash-20260102T000000.000.log")); err != nil {
 		t.Fatal(err)
 	}
-	expectFindings(t, (&app{}).examineLogs([]string{filepath.Join(dir, "csi-proxy.log")}), "note csi-proxy crashed 3h0m0s ago")
+	expectFindings(t, examineLogs([]string{filepath.Join(dir, "csi-proxy.log")}), "note csi-proxy crashed 3h0m0s ago")
 	old := time.Now().Add(-recentCrash - time.Hour)
 	if err := os.Chtimes(filepath.Join(dir, "csi-proxy-crash-20260101T000000.000.log"), old, old); err != nil {
 		t.Fatal(err)
 	}
-	expectFindings(t, (&app{}).examineLogs([]string{filepath.Join(dir, "csi-proxy.log")}))
+	expectFindings(t, examineLogs([]string{filepath.Join(dir, "csi-proxy.log")}))
 }
 
 // While a process serves one pipe, csi-proxy cannot serve the others.

@@ -200,13 +200,13 @@ func runOverdue(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("the command does not exceed its time limit, or does not name csi-proxyctl calls: %v", err)
 		}
 		for {
-			ts.Check(ts.Exec("csi-proxyctl", "calls", "--no-headers"))
+			ts.Check(ts.Exec("csi-proxyctl", "calls"))
 			calls := ts.ReadFile("stdout")
 			if there.MatchString(calls) {
 				return
 			}
-			if calls == "" {
-				break // it ended
+			if strings.Count(calls, "\n") == 1 {
+				break // it ended: only the header is left
 			}
 		}
 	}

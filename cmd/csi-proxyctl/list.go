@@ -12,16 +12,10 @@ import (
 // listAnnotation marks commands that print a list.
 const listAnnotation = "list"
 
-// listing adds the flags of lists to a command that prints one with such entries.
-func (a *app) listing(entry any, c *cobra.Command) *cobra.Command {
+// listing adds the flags of lists to a command that prints one.
+func (a *app) listing(c *cobra.Command) *cobra.Command {
 	c.Annotations = map[string]string{listAnnotation: "yes"}
-	c.Flags().BoolVar(&a.noHeaders, "no-headers", false, "print tables without headers")
 	c.Flags().StringArrayVar(&a.filters, "filter", nil, "show only entries with `FIELD=VALUE` or FIELD!=VALUE; fields are those of --output json; repeatable")
-	var fields []string
-	for _, name := range jsonNames(reflect.TypeOf(entry)) {
-		fields = append(fields, name+"=")
-	}
-	c.RegisterFlagCompletionFunc("filter", cobra.FixedCompletions(fields, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 	return a.watchable(c)
 }
 

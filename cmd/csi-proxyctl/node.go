@@ -139,14 +139,14 @@ func (a *app) printState(state nodespec.State) error {
 				mode += ", " + m.text
 			}
 		}
-		size := a.size(uint64(d.Size))
+		size := bytesText(uint64(d.Size))
 		if d.SeenSize != d.Size {
-			size += " (before rescan: " + a.size(uint64(d.SeenSize)) + ")"
+			size += " (before rescan: " + bytesText(uint64(d.SeenSize)) + ")"
 		}
 		disks = append(disks, []string{number(d.Number), size, number(d.SectorSize), d.Style, mode, d.ID, d.Serial, d.Page83, d.Image})
 	}
 	for _, v := range state.Volumes {
-		volumes = append(volumes, []string{v.ID, strings.Join(texts(v.Disks, number), "+"), a.size(uint64(v.Size)), v.FileSystem, yesNo(v.Arrived), strings.Join(v.MountedAt, " ")})
+		volumes = append(volumes, []string{v.ID, strings.Join(texts(v.Disks, number), "+"), bytesText(uint64(v.Size)), v.FileSystem, yesNo(v.Arrived), strings.Join(v.MountedAt, " ")})
 	}
 	for _, s := range state.Services {
 		services = append(services, []string{s.Name, s.Status, s.StartType, strings.Join(s.DependsOn, " ")})
@@ -235,7 +235,7 @@ func (a *app) nodeAttachCommand() *cobra.Command {
 			if a.output != formatTable {
 				return a.printValue(withLists(info))
 			}
-			return a.print(nil, "DISK SIZE ID SERIAL PAGE83", [][]string{{number(info.Number), a.size(uint64(info.Size)), info.ID, info.Serial, info.Page83}})
+			return a.print(nil, "DISK SIZE ID SERIAL PAGE83", [][]string{{number(info.Number), bytesText(uint64(info.Size)), info.ID, info.Serial, info.Page83}})
 		},
 	}
 	diskFlags(c.Flags(), &d)

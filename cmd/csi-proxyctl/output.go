@@ -6,32 +6,28 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"sigs.k8s.io/yaml"
 )
 
 // The formats of results.
 const (
-	formatTable  = "table"
-	formatWide   = "wide"   // a table with all columns
-	formatNarrow = "narrow" // a line for each column of an entry, for screens of 80 columns
-	formatName   = "name"   // the names of the entries, one in each line
-	formatJSON   = "json"
-	formatYAML   = "yaml"
+	formatTable = "table"
+	formatWide  = "wide" // a table with all columns
+	formatName  = "name" // the names of the entries, one in each line
+	formatJSON  = "json"
 )
 
 // formats returns the formats of a command's result.
 func formats(c *cobra.Command) []string {
 	if c.Annotations[listAnnotation] != "" {
-		return []string{formatTable, formatWide, formatNarrow, formatName, formatJSON, formatYAML}
+		return []string{formatTable, formatWide, formatName, formatJSON}
 	}
-	return []string{formatTable, formatJSON, formatYAML}
+	return []string{formatTable, formatJSON}
 }
 
 // oneOf formats a choice.
@@ -40,48 +36,33 @@ func oneOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// print prints rows as a table, or value as JSON or YAML. Columns after a "|" in the header
-// are those of --output wide and narrow. A list is always an array of objects, even if the table has
-// one column, so that fields can be added later.
+// print prints rows as a table, or value as JSON. Columns after a "|" in the header are those of
+// --output wide. A list is always an array of objects, even if the table has one column, so that
+// fields can be added later.
 func (a *app) print(value any, header string, rows [][]string) error {
 	value, rows, err := a.filter(value, rows)
 	if err != nil {
 		return err
 	}
 	switch a.output {
-	case formatJSON, formatYAML:
+	case formatJSON:
 		return a.printValue(value)
 	case formatName:
 		return a.printNames(value, rows)
 	}
 	usual, more, _ := strings.Cut(header, "|")
 	columns := strings.Fields(usual)
-	if a.output == formatWide || a.output == formatNarrow {
+	if a.output == formatWide {
 		columns = append(columns, strings.Fields(more)...)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	if !a.noHeaders && a.output != formatNarrow {
-		fmt.Fprintln(w, strings.Join(columns, "\t"))
-	}
-	for n, row := range rows {
+	fmt.Fprintln(w, strings.Join(columns, "\t"))
+	for _, row := range rows {
 		row = row[:len(columns)]
 		for i, cell := range row {
 			row[i] = cmp.Or(printable(cell), "-")
 		}
-		if a.output != formatNarrow {
-			fmt.Fprintln(w, strings.Join(row, "\t"))
-			continue
-		}
-		if n > 0 {
-			fmt.Fprintln(w)
-		}
-		for i, cell := range row {
-			if a.noHeaders {
-				fmt.Fprintln(w, cell)
-			} else {
-				fmt.Fprintln(w, columns[i]+"\t"+cell)
-			}
-		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	if err := w.Flush(); err != nil {
 		return &failure{err: err}
@@ -89,27 +70,12 @@ func (a *app) print(value any, header string, rows [][]string) error {
 	return nil
 }
 
-// printValue prints value as YAML if --output is yaml, otherwise as JSON.
+// printValue prints value as JSON.
 func (a *app) printValue(value any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+	e := json.NewEncoder(a.stdout)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	if err := e.Encode(value); err != nil {
-		return &failure{err: err}
-	}
-	return a.printJSON(b.Bytes())
-}
-
-// printJSON prints indented JSON, converted to YAML if --output is yaml.
-func (a *app) printJSON(text []byte) error {
-	if a.output == formatYAML {
-		var err error
-		if text, err = yaml.JSONToYAML(text); err != nil {
-			return &failure{err: err}
-		}
-	}
-	if _, err := a.stdout.Write(text); err != nil {
 		return &failure{err: err}
 	}
 	return nil
@@ -128,7 +94,10 @@ func (a *app) printMessage(m proto.Message) error {
 		return err
 	}
 	b.WriteByte('\n')
-	return a.printJSON(b.Bytes())
+	if _, err := b.WriteTo(a.stdout); err != nil {
+		return &failure{err: err}
+	}
+	return nil
 }
 
 // withLists returns v with empty lists instead of nil ones, so that a program
@@ -180,8 +149,6 @@ func (a *app) line(format string, args ...any) error {
 
 // note prints a line to stderr, after the name of the command.
 func (a *app) note(format string, args ...any) {
-	a.noting.Lock()
-	defer a.noting.Unlock()
 	fmt.Fprintln(a.stderr, "csi-proxyctl: "+printable(fmt.Sprintf(format, args...)))
 }
 
@@ -192,14 +159,6 @@ func (a *app) noteError(err error) {
 	if hint != "" {
 		a.note("hint: %s", hint)
 	}
-}
-
-// size formats a number of bytes for a table.
-func (a *app) size(n uint64) string {
-	if a.exact {
-		return strconv.FormatUint(n, 10)
-	}
-	return bytesText(n)
 }
 
 // bytesText formats a size with a unit.

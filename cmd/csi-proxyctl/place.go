@@ -86,7 +86,7 @@ const recentCrash = 24 * time.Hour
 var crashFile = regexp.MustCompile(`(?i)-crash(-\d{8}T\d{6}\.\d{3})?\.log$`)
 
 // examineLogs finds logs whose newest files are large in total, and crashes.
-func (a *app) examineLogs(paths []string) []finding {
+func examineLogs(paths []string) []finding {
 	var found []finding
 	for _, path := range paths {
 		files, err := logsAt(path)
@@ -107,7 +107,7 @@ func (a *app) examineLogs(paths []string) []finding {
 			}
 		}
 		if total >= muchLog {
-			found = append(found, finding{resultNote, "install", fmt.Sprintf("the log files at %s have %s", path, a.size(total)), "lower -log_file_max_size or -log-file-backups of csi-proxy, or -v"})
+			found = append(found, finding{resultNote, "install", fmt.Sprintf("the log files at %s have %s", path, bytesText(total)), "lower -log_file_max_size or -log-file-backups of csi-proxy, or -v"})
 		}
 	}
 	return found

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -34,7 +35,7 @@ func TestTerminalSeesOnlyText(t *testing.T) {
 	const evil = "a\r\nok  \x1b[2J\u009b1A\u202e\tb\x7f\xff"
 	const text = `a\r\nok  \x1b[2J\u009b1A\u202e\tb\x7f\xff`
 	var out, notes strings.Builder
-	a := &app{stdout: &out, stderr: &notes, output: formatTable, noHeaders: true}
+	a := &app{stdout: &out, stderr: &notes, output: formatTable}
 	for _, err := range []error{a.print([]string{evil}, "SERIAL NUMBER", [][]string{{evil, ""}}), a.line("%s", evil), a.printFindings([]finding{{resultNote, "c", evil, evil}})} {
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +47,7 @@ func TestTerminalSeesOnlyText(t *testing.T) {
 	}
 	a.note("disk %s", evil)
 	a.noteError(&hinted{&failure{evil, status.Error(codes.Internal, evil)}, evil})
-	if got, want := out.String(), text+"  -\n"+text+"\n"+"note     c  "+text+"\n            > "+text+"\n"+text+"\n"; got != want {
+	if got, want := out.String(), "SERIAL"+strings.Repeat(" ", utf8.RuneCountInString(text)-6)+"  NUMBER\n"+text+"  -\n"+text+"\n"+"note     c  "+text+"\n            > "+text+"\n"+text+"\n"; got != want {
 		t.Errorf("stdout is %q, want %q", got, want)
 	}
 	if got, want := notes.String(), "csi-proxyctl: disk "+text+"\ncsi-proxyctl: "+text+": Internal: "+text+"\ncsi-proxyctl: hint: "+text+"\n"; got != want {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -39,12 +38,8 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	connect        func(path string) (*grpc.ClientConn, error)
-	noting         sync.Mutex // held while something is printed to stderr
-	settled        func()     // stops the notes about why the command waits, if they have begun
 	output         string
-	noHeaders      bool
 	filters        []string
-	exact          bool // print sizes in bytes
 	timeout        time.Duration
 	timeoutSet     func() bool // whether --timeout was given
 }
@@ -65,9 +60,6 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetOut(a.stdout) // --help prints a result
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
-	if a.settled != nil {
-		a.settled()
-	}
 	switch {
 	case err == nil:
 		return exitOK
@@ -107,27 +99,17 @@ why found problems, 130 interrupted.`,
 				return fmt.Errorf("--timeout %v: want more than 0", a.timeout)
 			}
 			if wait {
-				if err := a.await(c.Context()); err != nil {
-					return err
-				}
-			}
-			// Programs that read JSON, and a watch that collects its output, get no notes.
-			if watch := c.Flags().Lookup("watch"); slices.Contains([]string{formatTable, formatWide, formatNarrow}, a.output) && (watch == nil || !watch.Changed) {
-				a.settled = a.noteWaits(c.Context(), a.inFlight)
+				return a.await(c.Context())
 			}
 			return nil
 		},
 	}
 	f := root.PersistentFlags()
-	f.StringVarP(&a.output, "output", "o", formatTable, "`format` of results: table, json or yaml; of lists also wide, narrow or name")
-	f.BoolVar(&a.exact, "bytes", false, "print sizes in tables in bytes")
+	f.StringVarP(&a.output, "output", "o", formatTable, "`format` of results: table or json; of lists also wide or name")
 	f.DurationVar(&a.timeout, "timeout", 2*time.Minute, "time limit for each response")
 	a.timeoutSet = func() bool { return f.Changed("timeout") }
 	f.BoolVar(&wait, "wait", false, "first wait until csi-proxy responds, up to --timeout")
 	root.Flags().Bool("version", false, "print the version of csi-proxyctl") // without -v, which is the log level of csi-proxy
-	root.RegisterFlagCompletionFunc("output", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return formats(c), cobra.ShellCompDirectiveNoFileComp
-	})
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.callCommand(), a.callsCommand(), a.versionsCommand(), a.diskCommand(), a.volumeCommand(), a.smbCommand(), a.doctorCommand(), a.whyCommand(), a.bundleCommand(), a.stopCommand(), a.nodeCommand())
 	needsSubcommand(root)

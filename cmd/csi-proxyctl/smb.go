@@ -35,7 +35,7 @@ func (a *app) smbMappings(ctx context.Context) ([]smbMapping, error) {
 }
 
 func (a *app) smbListCommand() *cobra.Command {
-	return a.listing(smbMapping{}, &cobra.Command{
+	return a.listing(&cobra.Command{
 		Use:   "list",
 		Short: "List the global mappings and the links that use them",
 		Args:  cobra.NoArgs,

@@ -156,7 +156,7 @@ var textCauses = []struct {
 	{"no PowerShell", regexp.MustCompile(`exec: \\*"powershell(?:\.exe)?\\*": executable file not found`), resultProblem,
 		"the driver runs PowerShell in its own container, where there is none", "use the image of the driver for this version of Windows, or one that calls csi-proxy"},
 	{"not resized", regexp.MustCompile(`could not resize volume|[Ee]rror resizing volume|failed to expand the volume`), resultProblem,
-		"the driver could not extend the volume", "csi-proxyctl calls --failed -o yaml shows the error; csi-proxyctl disk list shows whether Windows knows the new size of the disk"},
+		"the driver could not extend the volume", "csi-proxyctl calls --failed -o json shows the error; csi-proxyctl disk list shows whether Windows knows the new size of the disk"},
 	{"multi-attach", regexp.MustCompile(`Multi-Attach error for volume|already exclusively attached to one node`), resultProblem,
 		"another node still has the volume attached", "kubectl get volumeattachments names the node; its pod must end, and its kubelet unmount the volume: csi-proxyctl why there says what prevents that"},
 	{"not attached", regexp.MustCompile(`AttachVolume\.Attach failed|Volume not attached according to node status|has not yet been added to the list of VolumesInUse|attachment timeout for volume`), resultProblem,

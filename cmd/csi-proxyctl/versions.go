@@ -31,7 +31,7 @@ type versionEntry struct {
 }
 
 func (a *app) versionsCommand() *cobra.Command {
-	return a.listing(versionEntry{}, &cobra.Command{
+	return a.listing(&cobra.Command{
 		Use:   "versions",
 		Short: "List the API groups and versions, and which of them are served",
 		Long: `List the API groups and versions, and which of them are served.

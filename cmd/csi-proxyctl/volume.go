@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) volumeCommand() *cobra.Command {
-	return listGroup("volume", "Show the volumes of the node", a.listing(volumeEntry{}, &cobra.Command{
+	return listGroup("volume", "Show the volumes of the node", a.listing(&cobra.Command{
 		Use:   "list",
 		Short: "List the volumes of all disks, and where they are mounted",
 		Args:  cobra.NoArgs,
@@ -51,7 +51,7 @@ func (a *app) listVolumes(ctx context.Context) error {
 			formatted = yesNo(*e.Formatted)
 		}
 		if e.SizeBytes != nil {
-			size, used, fill = a.size(uint64(*e.SizeBytes)), a.size(uint64(*e.UsedBytes)), percent(*e.UsedBytes, *e.SizeBytes)
+			size, used, fill = bytesText(uint64(*e.SizeBytes)), bytesText(uint64(*e.UsedBytes)), percent(*e.UsedBytes, *e.SizeBytes)
 		}
 		rows = append(rows, []string{e.ID, number(e.Disk), formatted, size, used, fill, text(e.FileSystem), text(e.Label), strings.Join(e.MountedAt, " ")})
 	}

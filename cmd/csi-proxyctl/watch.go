@@ -58,8 +58,8 @@ func (a *app) watch(c *cobra.Command, args []string, interval time.Duration, sho
 		if _, err := notes.WriteTo(stderr); err != nil {
 			return true, &failure{err: err}
 		}
-		if out.Len() > 0 && printed {
-			fmt.Fprint(stdout, a.separator())
+		if out.Len() > 0 && printed && a.output != formatJSON { // JSON is a stream of values
+			fmt.Fprintln(stdout, "\n# changed at "+time.Now().Format(time.TimeOnly))
 		}
 		printed = printed || out.Len() > 0
 		if _, err := out.WriteTo(stdout); err != nil {
@@ -71,17 +71,6 @@ func (a *app) watch(c *cobra.Command, args []string, interval time.Duration, sho
 		return nil // Ctrl-C is how a watch ends
 	}
 	return err
-}
-
-// separator returns the text between two results of a watch. JSON needs none.
-func (a *app) separator() string {
-	switch a.output {
-	case formatJSON:
-		return ""
-	case formatYAML:
-		return "---\n"
-	}
-	return "\n# changed at " + time.Now().Format(time.TimeOnly) + "\n"
 }
 
 // poll calls f until it is done or fails, or ctx ends, with a pause between two calls.

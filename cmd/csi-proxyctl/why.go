@@ -808,9 +808,9 @@ func (q *inquiry) checkVolume(v *admin.Volume, failed []*admin.FailedCall) {
 	if answers && (unmounted || v.FileSystem == "") {
 		q.blameFailed(failed)
 	}
-	t := volumeTrouble(q.a, q.node, v)
+	t := volumeTrouble(q.node, v)
 	if t.result == "" {
-		for _, t := range volumeNotes(q.a, q.node, v) {
+		for _, t := range volumeNotes(q.node, v) {
 			q.take(t)
 		}
 	}
@@ -821,7 +821,7 @@ func (q *inquiry) checkVolume(v *admin.Volume, failed []*admin.FailedCall) {
 }
 
 // volumeTrouble returns what is wrong with a volume.
-func volumeTrouble(a *app, node *admin.DescribeResponse, v *admin.Volume) trouble {
+func volumeTrouble(node *admin.DescribeResponse, v *admin.Volume) trouble {
 	standing := volumeStanding(node, v)
 	switch {
 	case v.Error != "" && allSilent(node):
@@ -840,7 +840,7 @@ func volumeTrouble(a *app, node *admin.DescribeResponse, v *admin.Volume) troubl
 		return problem(fmt.Sprintf("the volume %s has no file system that Windows recognizes: it was not formatted, or is damaged, or is of another system", v.Id),
 			standing.remedy("check that the right disk is attached", fmt.Sprintf("if nothing on it is needed: csi-proxyctl call volume/v1 FormatVolume 'volume_id=%s', which refuses to overwrite content", v.Id)))
 	case v.SizeBytes > 0 && v.FreeBytes < v.SizeBytes/100:
-		return problem(fmt.Sprintf("the volume %s is full: %s of %s are free", v.Id, a.size(v.FreeBytes), a.size(v.SizeBytes)), "expand the persistent volume claim, or remove files")
+		return problem(fmt.Sprintf("the volume %s is full: %s of %s are free", v.Id, bytesText(v.FreeBytes), bytesText(v.SizeBytes)), "expand the persistent volume claim, or remove files")
 	}
 	return trouble{}
 }
@@ -855,7 +855,7 @@ func (q *inquiry) volumeText(v *admin.Volume) string {
 	case v.FileSystem == "":
 		text += "no file system"
 	default:
-		text += fmt.Sprintf("%s, %s, %s used", v.FileSystem, q.a.size(v.SizeBytes), percent(int64(v.SizeBytes-v.FreeBytes), int64(v.SizeBytes)))
+		text += fmt.Sprintf("%s, %s, %s used", v.FileSystem, bytesText(v.SizeBytes), percent(int64(v.SizeBytes-v.FreeBytes), int64(v.SizeBytes)))
 	}
 	for i, n := range v.Disks {
 		text += fmt.Sprintf(", on disk %d", n)
@@ -910,7 +910,7 @@ func (q *inquiry) diskText(d *admin.Disk) string {
 	if d.Error != "" {
 		return text + ": does not answer"
 	}
-	text += fmt.Sprintf(": %s, %s, %s", q.a.size(d.SizeBytes), d.Bus, d.Style)
+	text += fmt.Sprintf(": %s, %s, %s", bytesText(d.SizeBytes), d.Bus, d.Style)
 	if d.Online {
 		text += ", online"
 	} else {
@@ -1036,7 +1036,7 @@ func (q *inquiry) diskAndVolumes(ctx context.Context, n uint32) {
 func (q *inquiry) content(ctx context.Context, d *admin.Disk, hasVolumes bool) {
 	found, t := q.a.contentTrouble(ctx, d, hasVolumes, fmt.Sprintf("disk %d", d.Number))
 	for _, f := range found.GetFound() {
-		q.step("disk", "at byte %d: %s, %s", f.OffsetBytes, f.What, q.a.size(f.LengthBytes))
+		q.step("disk", "at byte %d: %s, %s", f.OffsetBytes, f.What, bytesText(f.LengthBytes))
 	}
 	q.take(t)
 }
@@ -1046,7 +1046,7 @@ func (q *inquiry) content(ctx context.Context, d *admin.Disk, hasVolumes bool) {
 func (a *app) contentTrouble(ctx context.Context, d *admin.Disk, hasVolumes bool, name string) (*admin.DiskContent, trouble) {
 	found, err := a.inspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: d.Number, ContentOnly: true})
 	if err != nil {
-		return nil, trouble{resultUnknown, fmt.Sprintf("the content of %s is not known: %s", name, brief(err)), "csi-proxyctl calls --failed -o yaml shows which calls of Windows failed"}
+		return nil, trouble{resultUnknown, fmt.Sprintf("the content of %s is not known: %s", name, brief(err)), "csi-proxyctl calls --failed -o json shows which calls of Windows failed"}
 	}
 	return found, foreignTrouble(d, hasVolumes, found, name)
 }

@@ -112,7 +112,7 @@ func errorOf(f *admin.FailedCall) string {
 // failedTrouble returns what is wrong with a failed call.
 func failedTrouble(f *admin.FailedCall) trouble {
 	return problem(f.Call.GetMethod()+" failed "+howFailed(f),
-		"correct what the error names; the driver tries again. csi-proxyctl calls --failed -o yaml shows which calls of Windows failed in it")
+		"correct what the error names; the driver tries again. csi-proxyctl calls --failed -o json shows which calls of Windows failed in it")
 }
 
 // undoes are the verbs of methods that undo something: their failure is not the reason why
