@@ -34,14 +34,6 @@ func (a *app) connectAPI(api string) (*grpc.ClientConn, error) {
 	return a.connect(pipe.Path("csi-proxy-" + strings.Replace(api, "/", "-", 1)))
 }
 
-// answer makes one call of a client, with its own time limit: in a list, a call that hangs does
-// not delay the others.
-func answer[In, Out any](ctx context.Context, a *app, call func(context.Context, In, ...grpc.CallOption) (Out, error), in In) (Out, error) {
-	ctx, cancel := a.withShortLimit(ctx, answerLimit)
-	defer cancel()
-	return call(ctx, in)
-}
-
 // onAdmin makes one call on the pipe of administrators, for a command.
 func onAdmin[T any](ctx context.Context, a *app, command string, call func(context.Context, admin.AdminClient) (T, error)) (out T, err error) {
 	conn, err := a.connect(pipe.Path(admin.Pipe))

@@ -12,8 +12,6 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	v1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/api/disk/v2alpha1"
@@ -49,7 +47,7 @@ type diskEntry struct {
 	Serial    string        `json:"serialNumber"`
 	Page83    string        `json:"page83"`
 	Location  *diskLocation `json:"location"`
-	// These are known to disk/v2alpha1 only.
+	// These are known to disk/v2alpha1 only, as is the location.
 	WWN         string `json:"wwn"`
 	EUI64       string `json:"eui64"`
 	NGUID       string `json:"nguid"`
@@ -79,7 +77,6 @@ func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 	if incomplete != nil && !errors.Is(incomplete, errIncomplete) {
 		return incomplete
 	}
-	a.addIdentity(ctx, entries)
 	rows := [][]string{}
 	for _, e := range entries {
 		size, state, access, location := "", "", "", ""
@@ -110,35 +107,30 @@ func namespace(id uint32) string {
 }
 
 // onlyInV2 is what is unknown without disk/v2alpha1.
-const onlyInV2 = "WWN, EUI-64, NGUID, NVMe namespace, LUN on Azure, other identifiers and device path are unknown: disk/v2alpha1 does not answer"
+const onlyInV2 = "location, WWN, EUI-64, NGUID, NVMe namespace, LUN on Azure, other identifiers and device path are unknown: disk/v2alpha1 does not answer"
 
-// identities returns everything that disk/v2alpha1 knows about the disks.
-func (a *app) identities(ctx context.Context) (map[uint32]*v2alpha1.DiskInfo, error) {
-	conn, err := a.connectAPI("disk/v2alpha1")
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	out, err := answer(ctx, a, v2alpha1.NewDiskClient(conn).ListDisks, &v2alpha1.ListDisksRequest{})
-	return out.GetDisks(), err
+// diskIDs returns the identifiers of the disks.
+func (a *app) diskIDs(ctx context.Context) (ids map[uint32]*v1.DiskIDs, err error) {
+	ctx, cancel := a.withShortLimit(ctx, answerLimit) // of the API, which may be what hangs
+	defer cancel()
+	err = onAPI(ctx, a, "disk/v1", v1.NewDiskClient, "ListDiskIDs", func(ctx context.Context, c v1.DiskClient) error {
+		out, err := c.ListDiskIDs(ctx, &v1.ListDiskIDsRequest{})
+		ids = out.GetDiskIDs()
+		return err
+	})
+	return ids, err
 }
 
-// addIdentity adds the identifiers that only disk/v2alpha1 knows. Without it, they are unknown.
-func (a *app) addIdentity(ctx context.Context, entries []diskEntry) {
-	all, err := a.identities(ctx)
-	if err != nil {
-		a.note("%s: %s", onlyInV2, brief(err))
-		return
-	}
-	for i := range entries {
-		e := &entries[i]
-		if d := all[e.Number]; d != nil {
-			e.WWN, e.EUI64, e.NGUID, e.NamespaceID, e.AzureLUN, e.DevicePath, e.Identifiers = d.Wwn, d.Eui64, d.Nguid, d.NamespaceId, d.AzureLun, d.DevicePath, append(e.Identifiers, d.Page83...)
-			if d.Unread != "" {
-				a.note("disk %d: cannot read %s", e.Number, d.Unread)
-			}
-		}
-	}
+// identities returns everything that disk/v2alpha1 knows about the disks.
+func (a *app) identities(ctx context.Context) (all map[uint32]*v2alpha1.DiskInfo, err error) {
+	ctx, cancel := a.withShortLimit(ctx, answerLimit)
+	defer cancel()
+	err = onAPI(ctx, a, "disk/v2alpha1", v2alpha1.NewDiskClient, "ListDisks", func(ctx context.Context, c v2alpha1.DiskClient) error {
+		out, err := c.ListDisks(ctx, &v2alpha1.ListDisksRequest{})
+		all = out.GetDisks()
+		return err
+	})
+	return all, err
 }
 
 // numbered is an identity that is a number: the LUN on Azure, or an NVMe namespace.
@@ -201,101 +193,82 @@ func text(s *string) string {
 	return *s
 }
 
-// disks returns the disks with these numbers, or all of them. Each is asked once: by csi-proxy for
-// its description or, without the pipe of administrators, through the API. If disks fails with
-// errIncomplete, the list is usable, and what is missing has been noted.
+// disks returns the disks with these numbers, or all of them, as csi-proxy describes them. If it
+// fails with errIncomplete, the list is usable, and what is missing has been noted.
 func (a *app) disks(ctx context.Context, only map[uint32]bool) ([]diskEntry, error) {
-	conn, err := a.connectAPI("disk/v1")
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	client := v1.NewDiskClient(conn)
-	var ids *v1.ListDiskIDsResponse
-	var locations *v1.ListDiskLocationsResponse
 	var node *admin.DescribeResponse
-	var unlisted, unlocated, undescribed error
+	var ids map[uint32]*v1.DiskIDs
+	var info map[uint32]*v2alpha1.DiskInfo
+	var undescribed, unlisted, unidentified error
 	var group sync.WaitGroup
-	group.Go(func() { ids, unlisted = answer(ctx, a, client.ListDiskIDs, &v1.ListDiskIDsRequest{}) })
-	group.Go(func() {
-		locations, unlocated = answer(ctx, a, client.ListDiskLocations, &v1.ListDiskLocationsRequest{})
-	})
 	group.Go(func() { node, undescribed = a.describe(ctx, &admin.DescribeRequest{}) })
+	group.Go(func() { ids, unlisted = a.diskIDs(ctx) })
+	group.Go(func() { info, unidentified = a.identities(ctx) })
 	group.Wait()
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil, ctx.Err() // half a list would look like a node with half of its disks
+	case undescribed != nil:
+		return nil, undescribed
+	case node.DisksError != "" && len(node.Disks) == 0:
+		return nil, &failure{err: errors.New("csi-proxy cannot list the disks: " + node.DisksError)}
 	}
 	complete := true
 	missing := func(format string, args ...any) {
 		a.note(format, args...)
 		complete = false
 	}
+	if node.DisksError != "" {
+		missing("a disk may be missing: %s", node.DisksError)
+	}
+	if unlisted != nil {
+		a.noteError(unlisted)
+		missing("serial numbers and page 83h identifiers are unknown")
+	}
+	if unidentified != nil {
+		a.note("%s: %s", onlyInV2, brief(unidentified))
+	}
 	described := map[uint32]*admin.Disk{}
-	for _, d := range node.GetDisks() {
+	for _, d := range node.Disks {
 		described[d.Number] = d
 	}
-	numbers := slices.Sorted(maps.Keys(ids.GetDiskIDs()))
-	switch {
-	case unlisted != nil && len(described) == 0:
-		return nil, &failure{"disk/v1 ListDiskIDs", unlisted}
-	case unlisted != nil:
-		a.noteError(&failure{"disk/v1 ListDiskIDs", unlisted})
-		missing("the list has only what the pipe of administrators knows")
-		numbers = slices.Sorted(maps.Keys(described))
+	for n := range ids {
+		if described[n] == nil {
+			described[n] = &admin.Disk{Number: n, Error: "it is not listed"}
+		}
 	}
 	for n := range only {
-		if unlisted == nil && !slices.Contains(numbers, n) {
+		if described[n] == nil && node.DisksError == "" {
 			return nil, &failure{err: &hinted{fmt.Errorf("the node has no disk %d", n), "csi-proxyctl disk list shows the disks that there are; csi-proxyctl call disk/v1 Rescan looks for new ones"}}
 		}
 	}
-	if unlocated != nil {
-		missing("cannot get the locations of disks: %s", brief(unlocated))
-	}
-	const unknown = "style, bus, access, identity and offline reason are unknown: %s"
-	switch {
-	case statusIn(undescribed) != nil:
-		missing(unknown, brief(undescribed))
-	case undescribed != nil: // there is no such pipe
-		a.note(unknown, brief(undescribed))
-	case node.DisksError != "" && len(described) > 0:
-		missing("a disk may be missing: %s", node.DisksError)
-	case node.DisksError != "":
-		missing(unknown, node.DisksError)
-	}
 	entries := []diskEntry{}
-	for _, n := range numbers {
+	for _, n := range slices.Sorted(maps.Keys(described)) {
 		if len(only) > 0 && !only[n] {
 			continue
 		}
-		e := diskEntry{Number: n, Identifiers: []string{}, Serial: ids.GetDiskIDs()[n].GetSerialNumber(), Page83: ids.GetDiskIDs()[n].GetPage83()}
-		if l := locations.GetDiskLocations()[n]; l != nil {
-			e.Location = &diskLocation{l.Adapter, l.Bus, l.Target, l.LUNID}
+		e := diskEntry{Number: n, Identifiers: []string{}, Serial: ids[n].GetSerialNumber(), Page83: ids[n].GetPage83()}
+		if i := info[n]; i != nil {
+			e.identify(i)
+			if i.Unread != "" {
+				a.note("disk %d: cannot read %s", n, i.Unread)
+			}
 		}
-		switch d := described[n]; {
-		case d != nil && d.Error != "":
+		if d := described[n]; d.Error != "" {
 			missing("disk %d: cannot describe it: %s", n, d.Error)
-			e.add(d, node.Disks)
-		case d != nil:
-			e.add(d, node.Disks)
-		case len(described) > 0:
-			missing("disk %d is not described", n)
 		}
+		e.add(described[n], node.Disks)
 		entries = append(entries, e)
 	}
-	if len(described) > 0 {
-		return entries, incompleteUnless(complete)
-	}
-	size, state := make([]error, len(entries)), make([]error, len(entries))
-	admin.EachDevice(len(entries), func(i int) { size[i], state[i] = a.askDisk(ctx, client, &entries[i]) })
-	for i, e := range entries {
-		if size[i] != nil {
-			missing("disk %d: cannot get size: %s", e.Number, brief(size[i]))
-		}
-		if state[i] != nil {
-			missing("disk %d: cannot get state: %s", e.Number, brief(state[i]))
-		}
-	}
 	return entries, incompleteUnless(complete)
+}
+
+// identify adds what disk/v2alpha1 knows of a disk.
+func (e *diskEntry) identify(d *v2alpha1.DiskInfo) {
+	if d.Adapter+d.Bus+d.Target+d.Lun != "" {
+		e.Location = &diskLocation{d.Adapter, d.Bus, d.Target, d.Lun}
+	}
+	e.WWN, e.EUI64, e.NGUID, e.NamespaceID, e.AzureLUN, e.DevicePath, e.Identifiers = d.Wwn, d.Eui64, d.Nguid, d.NamespaceId, d.AzureLun, d.DevicePath, append(e.Identifiers, d.Page83...)
 }
 
 func incompleteUnless(complete bool) error {
@@ -316,20 +289,4 @@ func (e *diskEntry) add(d *admin.Disk, all []*admin.Disk) {
 	}
 	readOnly, reason := d.ReadOnly || d.WriteProtected, offlineReason(d, all)
 	e.Online, e.Style, e.Bus, e.ReadOnly, e.Identity, e.OfflineReason = &d.Online, &d.Style, &d.Bus, &readOnly, &d.Identity, &reason
-}
-
-// askDisk asks the API about a disk.
-func (a *app) askDisk(ctx context.Context, client v1.DiskClient, e *diskEntry) (size, state error) {
-	stats, size := answer(ctx, a, client.GetDiskStats, &v1.GetDiskStatsRequest{DiskNumber: e.Number})
-	if size == nil {
-		e.SizeBytes = &stats.TotalBytes
-	}
-	if status.Code(size) == codes.DeadlineExceeded {
-		return size, size // it would not answer either
-	}
-	is, state := answer(ctx, a, client.GetDiskState, &v1.GetDiskStateRequest{DiskNumber: e.Number})
-	if state == nil {
-		e.Online = &is.IsOnline
-	}
-	return size, state
 }

@@ -347,33 +347,6 @@ func (a *app) examineKubelet(ctx context.Context, dir string) []finding {
 	return []finding{{resultOK, check, dir + " exists and is a working directory", ""}}
 }
 
-// examineDisksOnly finds disks that are not usable for volumes, without the pipe of
-// administrators.
-func (a *app) examineDisksOnly(ctx context.Context) []finding {
-	const check = "disks"
-	disks, err := a.disks(ctx, nil)
-	if err != nil && !errors.Is(err, errIncomplete) {
-		return checkFailed(check, err)
-	}
-	serials := map[uint32]string{}
-	var all []*admin.Disk
-	for _, e := range disks {
-		serials[e.Number] = e.Serial
-		d := &admin.Disk{Number: e.Number}
-		if e.SizeBytes == nil || e.Online == nil {
-			d.Error = fmt.Sprintf("csi-proxyctl disk list %d shows the reason", e.Number)
-		} else {
-			d.Online = *e.Online
-		}
-		all = append(all, d)
-	}
-	if found := examineDisks(&admin.DescribeResponse{Disks: all, VolumesError: "not asked"}, serials); found != nil {
-		return found
-	}
-	text := plural(len(disks), "1 disk, online; the API does not report whether it is writable", "%d disks, all online; the API does not report whether they are writable")
-	return []finding{{resultOK, check, text, ""}}
-}
-
 // examineMappings checks the node's SMB mappings.
 func (a *app) examineMappings(ctx context.Context) []finding {
 	mappings, err := a.smbMappings(ctx)

@@ -29,7 +29,6 @@ const (
 )
 
 // examineNode checks disks, volumes, links and calls, from a single description by csi-proxy.
-// Without the pipe of administrators, it makes the checks that are possible.
 func (a *app) examineNode(ctx context.Context) []finding {
 	l := a.look(ctx, &admin.DescribeRequest{Links: true, Sessions: true})
 	flying, node := l.calls, l.node
@@ -42,7 +41,7 @@ func (a *app) examineNode(ctx context.Context) []finding {
 		return slices.Concat(checkFailed("disks", l.nodeErr), found, a.examineISCSI(ctx, nil))
 	case l.nodeErr != nil:
 		text, _ := explain(l.nodeErr)
-		return append(slices.Concat(a.examineDisksOnly(ctx), a.examineISCSI(ctx, nil)), finding{resultNote, "volumes", "volumes, links, calls, SMB mappings and iSCSI sessions were not checked: " + text,
+		return append(a.examineISCSI(ctx, nil), finding{resultNote, "disks", "disks, volumes, links, calls, SMB mappings and iSCSI sessions were not checked: " + text,
 			"use the csi-proxy of the same release as csi-proxyctl, without -admin-pipe=false, as an administrator"})
 	}
 	if l.idsErr != nil {
@@ -82,7 +81,7 @@ func (a *app) examineNode(ctx context.Context) []finding {
 // look is what doctor and why ask csi-proxy for, side by side.
 type look struct {
 	node   *admin.DescribeResponse
-	ids    map[uint32]*diskv1.DiskIDs // an answer of the API, which may be what hangs
+	ids    map[uint32]*diskv1.DiskIDs
 	calls  []*admin.Call
 	failed []*admin.FailedCall
 
@@ -97,15 +96,7 @@ func (a *app) look(ctx context.Context, in *admin.DescribeRequest) (l look) {
 	var group sync.WaitGroup
 	group.Go(func() { l.node, l.nodeErr = a.describe(ctx, in) })
 	group.Go(func() { l.failed, l.failedErr = a.lastFailed(ctx) })
-	group.Go(func() {
-		ctx, cancel := a.withShortLimit(ctx, answerLimit)
-		defer cancel()
-		l.idsErr = onAPI(ctx, a, "disk/v1", diskv1.NewDiskClient, "ListDiskIDs", func(ctx context.Context, c diskv1.DiskClient) error {
-			out, err := c.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
-			l.ids = out.GetDiskIDs()
-			return err
-		})
-	})
+	group.Go(func() { l.ids, l.idsErr = a.diskIDs(ctx) })
 	group.Wait()
 	return l
 }

@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	diskv1 "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
-	v1 "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
@@ -27,12 +24,11 @@ func (a *app) volumeCommand() *cobra.Command {
 
 // volumeEntry is a volume in the list. Values that the node did not return are nil.
 type volumeEntry struct {
-	ID        string `json:"id"`
-	Disk      uint32 `json:"disk"`
-	Formatted *bool  `json:"formatted"`
-	SizeBytes *int64 `json:"sizeBytes"`
-	UsedBytes *int64 `json:"usedBytes"`
-	// These are known through the pipe of administrators only.
+	ID         string   `json:"id"`
+	Disk       uint32   `json:"disk"`
+	Formatted  *bool    `json:"formatted"`
+	SizeBytes  *int64   `json:"sizeBytes"`
+	UsedBytes  *int64   `json:"usedBytes"`
 	FileSystem *string  `json:"fileSystem"`
 	Label      *string  `json:"label"`
 	MountedAt  []string `json:"mountedAt"`
@@ -58,19 +54,15 @@ func (a *app) listVolumes(ctx context.Context) error {
 	return cmp.Or(a.print(entries, "VOLUME DISK FORMATTED SIZE USED FILL FILESYSTEM LABEL MOUNTED-AT", rows), incomplete)
 }
 
-// volumes returns the volumes of all disks, as csi-proxy describes them or, without the pipe of
-// administrators, through the API. If it fails with errIncomplete, the list is usable, and what is
-// missing has been noted.
+// volumes returns the volumes of all disks, as csi-proxy describes them. If it fails with
+// errIncomplete, the list is usable, and what is missing has been noted.
 func (a *app) volumes(ctx context.Context) ([]volumeEntry, error) {
 	node, err := a.describe(ctx, &admin.DescribeRequest{})
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err() // as for disks
-	case statusIn(err) != nil:
+	case err != nil:
 		return nil, err
-	case err != nil: // there is no such pipe
-		a.note("file system, label and mount points are unknown: %s", brief(err))
-		return a.askVolumes(ctx)
 	case node.VolumesError != "":
 		return nil, &failure{err: errors.New("csi-proxy cannot list the volumes: " + node.VolumesError)}
 	}
@@ -98,55 +90,6 @@ func (a *app) volumes(ctx context.Context) ([]volumeEntry, error) {
 	}
 	slices.SortStableFunc(entries, func(x, y volumeEntry) int { return cmp.Compare(x.Disk, y.Disk) })
 	return entries, incompleteUnless(complete)
-}
-
-// askVolumes asks the API about all volumes, on a few disks at once, each call with its own time
-// limit.
-func (a *app) askVolumes(ctx context.Context) ([]volumeEntry, error) {
-	toDisks, err := a.connectAPI("disk/v1")
-	if err != nil {
-		return nil, err
-	}
-	defer toDisks.Close()
-	toVolumes, err := a.connectAPI("volume/v1")
-	if err != nil {
-		return nil, err
-	}
-	defer toVolumes.Close()
-	volumes := v1.NewVolumeClient(toVolumes)
-	ids, err := answer(ctx, a, diskv1.NewDiskClient(toDisks).ListDiskIDs, &diskv1.ListDiskIDsRequest{})
-	if err != nil {
-		return nil, &failure{"disk/v1 ListDiskIDs", err}
-	}
-	numbers := slices.Sorted(maps.Keys(ids.DiskIDs))
-	on, failed := make([][]volumeEntry, len(numbers)), make([]error, len(numbers))
-	admin.EachDevice(len(numbers), func(i int) { on[i], failed[i] = a.askVolumesOn(ctx, volumes, numbers[i]) })
-	for i, n := range numbers {
-		if failed[i] != nil {
-			a.note("disk %d: cannot list volumes: %s", n, brief(failed[i]))
-		}
-	}
-	return slices.Concat(on...), incompleteUnless(errors.Join(failed...) == nil)
-}
-
-// askVolumesOn asks the API about the volumes of a disk, until something fails.
-func (a *app) askVolumesOn(ctx context.Context, volumes v1.VolumeClient, disk uint32) (on []volumeEntry, failed error) {
-	list, err := answer(ctx, a, volumes.ListVolumesOnDisk, &v1.ListVolumesOnDiskRequest{DiskNumber: disk})
-	for _, id := range list.GetVolumeIds() {
-		e := volumeEntry{ID: id, Disk: disk}
-		is, unknown := answer(ctx, a, volumes.IsVolumeFormatted, &v1.IsVolumeFormattedRequest{VolumeId: id})
-		if unknown == nil {
-			e.Formatted = &is.Formatted
-		}
-		if is.GetFormatted() {
-			var stats *v1.GetVolumeStatsResponse
-			if stats, unknown = answer(ctx, a, volumes.GetVolumeStats, &v1.GetVolumeStatsRequest{VolumeId: id}); unknown == nil {
-				e.SizeBytes, e.UsedBytes = &stats.TotalBytes, &stats.UsedBytes
-			}
-		}
-		on, err = append(on, e), cmp.Or(err, unknown)
-	}
-	return on, err
 }
 
 // percent formats how much of a volume is used. A nearly full one is not 100%.
