@@ -55,18 +55,14 @@ service that runs csi-proxy. --log and --metrics name others.`,
 			if len(args) > 0 {
 				file = args[0]
 			}
-			name, err := serviceName()
+			service, err := theService()
 			if err != nil {
 				a.note("%v", err)
 			}
-			service, err := serviceArgs(name)
-			if err != nil {
-				a.note("cannot read the command line of the service %s: %v", name, err)
-			}
 			if b.logs == nil {
-				b.logs = arguments(service, "log_file", "log_dir")
+				b.logs = logsOf(service)
 			}
-			if all := arguments(service, "metrics-bind-address"); b.metrics == "" && len(all) > 0 {
+			if all := arguments(service.Args, "metrics-bind-address"); b.metrics == "" && len(all) > 0 {
 				b.metrics = all[len(all)-1]
 			}
 			return a.writeBundle(c.Context(), file, b)

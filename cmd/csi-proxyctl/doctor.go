@@ -32,18 +32,21 @@ type finding struct {
 	Hint   string `json:"hint"`
 }
 
-// serviceName returns the name of the Windows service that runs csi-proxy, or the usual one if
-// there is none. err names them if there are several.
-func serviceName() (name string, err error) {
+// theService returns the Windows service that runs csi-proxy, or the usual name alone if there is none.
+// err names them if there are several.
+func theService() (s winsvc.Installed, err error) {
 	found, err := winsvc.Find()
 	if err != nil || len(found) == 0 {
-		return winsvc.Name, err
+		return winsvc.Installed{Name: winsvc.Name}, err
 	}
 	if len(found) > 1 {
 		err = &severalServices{found}
 	}
-	return found[0].Name, err
+	return found[0], err
 }
+
+// logsOf returns the log files or directories of a service.
+func logsOf(s winsvc.Installed) []string { return arguments(s.Args, "log_file", "log_dir") }
 
 type severalServices struct{ found []winsvc.Installed }
 
@@ -57,14 +60,14 @@ func (s *severalServices) Error() string {
 
 // examineServices checks the Windows service that runs csi-proxy. paths are the pipes that exist.
 func examineServices(paths []string) []finding {
-	name, err := serviceName()
+	service, err := theService()
 	if several := (*severalServices)(nil); errors.As(err, &several) {
 		return []finding{{resultProblem, "install", err.Error(), "keep one, and remove each other one: csi-proxy uninstall -service-name=NAME"}}
 	}
 	if err != nil {
 		return checkFailed("install", err)
 	}
-	return slices.Concat(examineServer(name, paths), examineInstall(name), examineServiceLogs(name))
+	return slices.Concat(examineServer(service, paths), examineInstall(service), examineLogs(logsOf(service)))
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -156,15 +159,6 @@ func grouped(found []finding) []finding {
 	return all
 }
 
-// examineServiceLogs checks the log of the Windows service, if there is one.
-func examineServiceLogs(service string) []finding {
-	args, err := serviceArgs(service)
-	if err != nil {
-		return nil // examineInstall reports it
-	}
-	return examineLogs(arguments(args, "log_file", "log_dir"))
-}
-
 // printFindings prints a line for each finding, followed by its hint.
 func (a *app) printFindings(found []finding) error {
 	if a.output != formatTable {
@@ -207,9 +201,8 @@ func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 	for _, p := range pipes {
 		by[p.state] = append(by[p.state], p.String())
 	}
-	service, _ := serviceName() // examineServices reports the errors
-	args, _ := serviceArgs(service)
-	start := startHint(runtime.GOOS, service, arguments(args, "log_file", "log_dir"))
+	service, _ := theService() // examineServices reports the errors
+	start := startHint(runtime.GOOS, service.Name, logsOf(service))
 	switch left := len(by[stale]); len(pipes) {
 	case len(by[absent]):
 		return []finding{{resultProblem, "pipes", "csi-proxy is not running: no pipe exists", start}}
@@ -277,8 +270,8 @@ func examinePipes(pipes []probed, own string, owners []pipeOwner) []finding {
 // restart returns how to restart csi-proxy.
 func restart(system string) string {
 	if system == "windows" {
-		service, _ := serviceName() // examineServices reports the error
-		return "Restart-Service " + quoted(service)
+		service, _ := theService() // examineServices reports the error
+		return "Restart-Service " + quoted(service.Name)
 	}
 	return "end the process csi-proxy-sim, and start it again"
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
@@ -168,8 +169,8 @@ func TestExamineCalls(t *testing.T) {
 }
 
 func TestExamineStart(t *testing.T) {
-	expectFindings(t, examineStart("csiproxy", serviceConfig{automatic: true}))
-	expectFindings(t, examineStart("csiproxy", serviceConfig{stays: true}), "problem does not start with Windows", "problem is not started again after a failure")
+	expectFindings(t, examineStart(winsvc.Installed{Name: "csiproxy", Automatic: true}))
+	expectFindings(t, examineStart(winsvc.Installed{Name: "csiproxy", Stays: true}), "problem does not start with Windows", "problem is not started again after a failure")
 }
 
 func TestExamineBuild(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/sddl"
 )
 
@@ -56,22 +57,16 @@ func examinePlaces(places []place) []finding {
 	return found
 }
 
-// serviceConfig is how Windows starts a service.
-type serviceConfig struct {
-	automatic bool // with Windows
-	stays     bool // it stays ended after a failure
-}
-
 // examineStart finds a service that Windows does not start.
-func examineStart(service string, c serviceConfig) []finding {
+func examineStart(s winsvc.Installed) []finding {
 	const check = "install"
 	found := []finding{}
-	if !c.automatic {
-		found = append(found, finding{resultProblem, check, "the service " + service + " does not start with Windows", "sc.exe config " + service + " start= auto"})
+	if !s.Automatic {
+		found = append(found, finding{resultProblem, check, "the service " + s.Name + " does not start with Windows", "sc.exe config " + s.Name + " start= auto"})
 	}
-	if c.stays {
-		found = append(found, finding{resultProblem, check, "the service " + service + " is not started again after a failure",
-			"sc.exe failure " + service + " reset= 0 actions= restart/10000; sc.exe failureflag " + service + " 1"})
+	if s.Stays {
+		found = append(found, finding{resultProblem, check, "the service " + s.Name + " is not started again after a failure",
+			"sc.exe failure " + s.Name + " reset= 0 actions= restart/10000; sc.exe failureflag " + s.Name + " 1"})
 	}
 	return found
 }

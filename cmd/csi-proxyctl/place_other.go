@@ -2,14 +2,13 @@
 
 package main
 
+import "github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
+
 // examineInstall finds nothing: only Windows has the service.
-func examineInstall(string) []finding { return nil }
+func examineInstall(winsvc.Installed) []finding { return nil }
 
 // examineServer finds nothing, for the same reason.
-func examineServer(string, []string) []finding { return nil }
-
-// serviceArgs returns no arguments, for the same reason.
-func serviceArgs(string) ([]string, error) { return nil, nil }
+func examineServer(winsvc.Installed, []string) []finding { return nil }
 
 // examineWindows finds nothing, for the same reason.
 func examineWindows() []finding { return nil }

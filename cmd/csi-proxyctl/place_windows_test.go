@@ -3,17 +3,20 @@ package main
 import (
 	"crypto/rand"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc/mgr"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/winsvc"
 )
 
 // The directories of a service's program and log are private, or may be changed by users.
 func TestExamineInstall(t *testing.T) {
 	name := "csi-proxy-test-" + rand.Text()
-	if got := examineInstall(name); len(got) != 1 || got[0].Result != resultNote || !strings.Contains(got[0].What, name) {
+	if got := examineInstall(winsvc.Installed{Name: name}); len(got) != 1 || got[0].Result != resultNote || !strings.Contains(got[0].What, name) {
 		t.Errorf("without a service: %+v, want a note", got)
 	}
 	program, log := t.TempDir(), t.TempDir()
@@ -31,7 +34,15 @@ func TestExamineInstall(t *testing.T) {
 	setRights(t, program, "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)")
 	setRights(t, log, "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;0x1301bf;;;WD)")
 	var changed []string
-	for _, f := range examineInstall(name) {
+	service := func() winsvc.Installed {
+		found, err := winsvc.Find()
+		at := slices.IndexFunc(found, func(i winsvc.Installed) bool { return i.Name == name })
+		if err != nil || at < 0 {
+			t.Fatalf("%s is not among %v, %v", name, found, err)
+		}
+		return found[at]
+	}
+	for _, f := range examineInstall(service()) {
 		changed = append(changed, f.Result+" "+f.What)
 	}
 	all := strings.Join(changed, "\n")
@@ -44,8 +55,8 @@ func TestExamineInstall(t *testing.T) {
 	if err := s.SetRecoveryActions([]mgr.RecoveryAction{{Type: mgr.ServiceRestart}}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, c, err := configOf(name); err != nil || c.automatic || c.stays {
-		t.Errorf("a disabled service with a restart: %+v, %v", c, err)
+	if s := service(); s.Automatic || s.Stays {
+		t.Errorf("a disabled service with a restart: %+v", s)
 	}
 	// Wine keeps the mode of the Linux directory only, so the rights of everyone.
 	if windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() != nil && (!strings.Contains(all, "everyone") || strings.Contains(all, program)) {

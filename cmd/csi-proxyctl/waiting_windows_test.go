@@ -42,12 +42,12 @@ func TestExamineServer(t *testing.T) {
 			c.Close()
 		}
 	}()
-	found := examineServer(service, []string{path})
+	found := examineServer(winsvc.Installed{Name: service}, []string{path})
 	t.Logf("%+v", found)
 	if len(found) != 1 || found[0].Result != resultProblem || !strings.Contains(found[0].What, "the service "+service) || !strings.Contains(found[0].Hint, "taskkill") {
 		t.Errorf("findings %+v, want one with the service and this process", found)
 	}
-	if found := examineServer("no-such-service", []string{path}); len(found) != 0 {
+	if found := examineServer(winsvc.Installed{Name: "no-such-service"}, []string{path}); len(found) != 0 {
 		t.Errorf("without the service: %+v", found)
 	}
 }

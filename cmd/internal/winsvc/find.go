@@ -17,6 +17,9 @@ type Installed struct {
 	Program string   // csi-proxy.exe
 	Args    []string // of that
 	Manager string   // the program of the service, if that starts csi-proxy, such as nssm.exe
+
+	Automatic bool // Windows starts it with itself
+	Stays     bool // it stays ended after a failure
 }
 
 func (i Installed) String() string { return fmt.Sprintf("%s (%s)", i.Name, i.Program) }
@@ -29,9 +32,9 @@ func isProgram(path string) bool {
 	return programName.MatchString(path[strings.LastIndexAny(path, `\/:`)+1:])
 }
 
-// InQuotes returns the command line of a service with quotes around a program whose path has blanks:
+// inQuotes returns the command line of a service with quotes around a program whose path has blanks:
 // Windows starts it without them, too, if nothing else is there under a beginning of the path.
-func InQuotes(command string) string {
+func inQuotes(command string) string {
 	if strings.HasPrefix(command, `"`) {
 		return command
 	}

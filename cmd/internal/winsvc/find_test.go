@@ -14,8 +14,8 @@ func TestProgramsWithBlanks(t *testing.T) {
 		`C:\k\program -v=2`:                                                                `C:\k\program -v=2`,
 		``:                                                                                 ``,
 	} {
-		if got := InQuotes(command); got != want {
-			t.Errorf("InQuotes(%s) = %s, want %s", command, got, want)
+		if got := inQuotes(command); got != want {
+			t.Errorf("inQuotes(%s) = %s, want %s", command, got, want)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func Find() ([]Installed, error) {
 	}
 	var found []Installed
 	for name := range services {
-		command, err := commandOf(h, name)
+		command, automatic, stays, err := configOf(h, name)
 		if err != nil {
 			if strings.EqualFold(name, Name) {
 				return nil, fmt.Errorf("read the configuration of service %s: %w", name, err)
@@ -64,6 +64,7 @@ func Find() ([]Installed, error) {
 			continue // it was removed, or is one that this account may not read
 		}
 		if i := installed(name, command); i.Program != "" {
+			i.Automatic, i.Stays = automatic, stays
 			found = append(found, i)
 		}
 	}
@@ -73,22 +74,22 @@ func Find() ([]Installed, error) {
 
 // installed returns what a service runs, without a program if that is not csi-proxy.
 func installed(name, command string) Installed {
-	all, err := windows.DecomposeCommandLine(InQuotes(command))
+	all, err := windows.DecomposeCommandLine(inQuotes(command))
 	if err != nil || len(all) == 0 {
 		all = []string{""}
 	}
-	if child := Child(name, all[0]); child != nil {
-		return Installed{name, child[0], child[1:], all[0]}
+	if child := childOf(name, all[0]); child != nil {
+		return Installed{Name: name, Program: child[0], Args: child[1:], Manager: all[0]}
 	}
 	if isProgram(all[0]) || strings.EqualFold(name, Name) {
-		return Installed{name, all[0], all[1:], ""}
+		return Installed{Name: name, Program: all[0], Args: all[1:]}
 	}
 	return Installed{}
 }
 
-// Child returns the command line with which the program of a service starts csi-proxy, as nssm.exe
+// childOf returns the command line with which the program of a service starts csi-proxy, as nssm.exe
 // does, or nil if it does not.
-func Child(service, program string) []string {
+func childOf(service, program string) []string {
 	if isProgram(program) {
 		return nil
 	}
@@ -126,22 +127,29 @@ func parameters(name string) string {
 	return `"` + strings.Trim(program, `"`) + `" ` + value("AppParameters")
 }
 
-// commandOf returns the command line of a service.
-func commandOf(manager windows.Handle, name string) (string, error) {
+// configOf returns the command line of a service, and how Windows starts it. It needs no rights to
+// change it.
+func configOf(manager windows.Handle, name string) (command string, automatic, stays bool, err error) {
 	text, err := windows.UTF16PtrFromString(name)
 	if err != nil {
-		return "", err
+		return "", false, false, err
 	}
 	s, err := windows.OpenService(manager, text, windows.SERVICE_QUERY_CONFIG)
 	if err != nil {
-		return "", err
+		return "", false, false, err
 	}
 	defer windows.CloseServiceHandle(s)
 	buffer := make([]uint64, 1024) // 8 KiB is the most that Windows returns
 	config := (*windows.QUERY_SERVICE_CONFIG)(unsafe.Pointer(&buffer[0]))
 	var needed uint32
 	if err := windows.QueryServiceConfig(s, config, uint32(8*len(buffer)), &needed); err != nil {
-		return "", err
+		return "", false, false, err
 	}
-	return windows.UTF16PtrToString(config.BinaryPathName), nil
+	command, automatic = windows.UTF16PtrToString(config.BinaryPathName), config.StartType == windows.SERVICE_AUTO_START
+	if windows.QueryServiceConfig2(s, windows.SERVICE_CONFIG_FAILURE_ACTIONS, (*byte)(unsafe.Pointer(&buffer[0])), uint32(8*len(buffer)), &needed) != nil {
+		return command, automatic, false, nil // nothing is known about failures, such as under Wine
+	}
+	failure := (*windows.SERVICE_FAILURE_ACTIONS)(unsafe.Pointer(&buffer[0]))
+	stays = !slices.ContainsFunc(unsafe.Slice(failure.Actions, failure.ActionsCount), func(a windows.SC_ACTION) bool { return a.Type == windows.SC_ACTION_RESTART })
+	return command, automatic, stays, nil
 }
