@@ -258,7 +258,6 @@ func run(ctx context.Context, p Program, o *options, ready func()) error {
 		}
 		return err
 	}
-	m.Serving(server)
 	background.Go(func() {
 		if err := survey(ctx, n.Groups.SMB); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Failed to find links to SMB shares, retrying with the first SMB request")

@@ -130,10 +130,6 @@ func TestMetrics(t *testing.T) {
 	}
 	documented(t, got)
 	t.Logf("%d series", len(regexp.MustCompile(`(?m)^[^#]`).FindAllString(got, -1)))
-	code, text := p.state(t, "/livez")
-	if pipes := regexp.MustCompile(`^ok: the state is serving\nok: (\d+) of (\d+) pipes accept connections\n`).FindStringSubmatch(text); code != http.StatusOK || pipes == nil || pipes[1] != pipes[2] {
-		t.Errorf("/livez = %d %q", code, text)
-	}
 
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	if code := p.exit(t); code != 0 {

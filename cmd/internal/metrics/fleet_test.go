@@ -213,7 +213,6 @@ func serveMember(t *testing.T, kind string) (*Server, *member) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Serving(served)
 	s.Ready("serving")
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)

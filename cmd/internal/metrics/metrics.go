@@ -20,12 +20,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"path"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -49,8 +47,7 @@ import (
 var buckets = [...]float64{0.001, 0.01, 0.1, 0.3, 0.6, 1, 3, 6, 9, 20, 30, 60, 90, 120}
 
 // Server counts calls and serves the metrics. It also serves the state of the daemon, as
-// text: at /healthz with status 200, at /readyz with status 503 unless it is ready, and at
-// /livez with status 503 if only a restart would help.
+// text: at /healthz with status 200, and at /readyz with status 503 unless it is ready.
 type Server struct {
 	handled  *grpcprometheus.ServerMetrics
 	seconds  *prometheus.CounterVec
@@ -65,9 +62,6 @@ type Server struct {
 	state    string
 	ready    bool
 	stopping bool
-
-	calls  *calls.Calls // nil until Open
-	server Serving      // nil until Serving
 }
 
 // New returns a server whose state is "starting", of a program with that version.
@@ -128,9 +122,6 @@ func (s *Server) Open(pipes []serve.Pipe, calls *calls.Calls, states *server.Sta
 		}
 	}
 	s.registry.MustRegister(&inFlight{groups: groups, calls: calls})
-	s.mu.Lock()
-	s.calls = calls
-	s.mu.Unlock()
 	if states != nil {
 		searches := prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "csi_proxy_volume_searches_total", Help: "Searches through all volumes of the node for those of one disk.",
@@ -193,21 +184,6 @@ func (s *Server) Ready(state string) { s.set(state, true) }
 // Waiting sets the state of a daemon that does not serve.
 func (s *Server) Waiting(state string) { s.set(state, false) }
 
-// Serving is a server of pipes, for /livez.
-type Serving interface {
-	// Accepting returns how many of its pipes accept connections.
-	Accepting() (accepting, pipes int)
-	// Refusals returns what pipes refuse to newcomers.
-	Refusals() map[string]limit.Refusals
-}
-
-// Serving sets the server of pipes.
-func (s *Server) Serving(server Serving) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.server = server
-}
-
 // Stopping sets the state of a daemon that lets running calls finish. It is the last state.
 func (s *Server) Stopping() {
 	s.mu.Lock()
@@ -236,54 +212,6 @@ func (s *Server) show(mustBeReady bool) http.HandlerFunc {
 		}
 		fmt.Fprintln(w, state) // an error means that the client is gone
 	}
-}
-
-// liveLimit is how long the list of calls may take. It takes microseconds.
-const liveLimit = 2 * time.Second
-
-// live is the handler of /livez. It has a line for each thing that it looks at.
-func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
-	s.mu.Lock()
-	state, ready, inFlight, server := s.state, s.ready, s.calls, s.server
-	s.mu.Unlock()
-	code := http.StatusOK
-	lines := []string{"ok: the state is " + state}
-	add := func(ok bool, format string, args ...any) {
-		result := "ok: "
-		if !ok {
-			result, code = "failed: ", http.StatusServiceUnavailable
-		}
-		lines = append(lines, result+fmt.Sprintf(format, args...))
-	}
-	if server != nil && ready {
-		running, pipes := server.Accepting()
-		add(running == pipes, "%d of %d pipes accept connections", running, pipes)
-		refusals := server.Refusals()
-		for _, pipe := range slices.Sorted(maps.Keys(refusals)) {
-			lines = append(lines, fmt.Sprintf("warning: %s has too many callers: it %v", pipe, refusals[pipe])) // a restart would not help
-		}
-	}
-	if inFlight != nil {
-		tallies := make(chan map[string]calls.Tally, 1)
-		go func() { tallies <- inFlight.Tallies() }()
-		select {
-		case all := <-tallies:
-			var oldest time.Duration
-			n := 0
-			for _, t := range all {
-				oldest = max(oldest, t.Oldest)
-				for _, k := range t.Phases {
-					n += k
-				}
-			}
-			add(true, "calls in flight: %d, the oldest for %s", n, oldest.Round(time.Millisecond))
-		case <-time.After(liveLimit):
-			add(false, "the list of calls is locked for more than %s", liveLimit)
-		}
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(code)
-	fmt.Fprintln(w, strings.Join(lines, "\n"))
 }
 
 // maxScrapes is how many scrapes run at once. Each holds some megabytes until its client has
@@ -319,7 +247,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	mux.HandleFunc("GET /metrics", s.metrics)
 	mux.Handle("GET /healthz", s.show(false))
 	mux.Handle("GET /readyz", s.show(true))
-	mux.HandleFunc("GET /livez", s.live)
 	web := &http.Server{
 		Handler: mux,
 		// A scrape takes milliseconds; the limits are for slow clients.

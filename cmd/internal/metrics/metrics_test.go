@@ -14,7 +14,6 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin/server"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/limit"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
@@ -102,31 +101,6 @@ func testScrapeOfNodeThatHangs(t *testing.T) {
 	check("afterwards", want)
 }
 
-// A daemon that serves and has a pipe that accepts no connections needs a restart.
-func TestLive(t *testing.T) {
-	s := New("v0.0.0-test")
-	look := func(when string, code int, want string) {
-		t.Helper()
-		w := httptest.NewRecorder()
-		s.live(w, nil)
-		if w.Code != code || w.Body.String() != want {
-			t.Errorf("%s: %d\n%s\nwant %d\n%s", when, w.Code, w.Body, code, want)
-		}
-	}
-	accepting := 2
-	look("at the start", 200, "ok: the state is starting\n")
-	s.Open(nil, new(calls.Calls), nil)
-	s.Serving(&pipesOf{&accepting})
-	s.Waiting("waiting for process 7")
-	look("before it serves", 200, "ok: the state is waiting for process 7\nok: calls in flight: 0, the oldest for 0s\n")
-	s.Ready("serving")
-	look("while it serves", 200, "ok: the state is serving\nok: 2 of 2 pipes accept connections\nwarning: csi-proxy-disk-v1 has too many callers: it refused 3 connections and 4 calls within 1s\nok: calls in flight: 0, the oldest for 0s\n")
-	accepting = 1
-	look("without a pipe", 503, "ok: the state is serving\nfailed: 1 of 2 pipes accept connections\nwarning: csi-proxy-disk-v1 has too many callers: it refused 3 connections and 4 calls within 1s\nok: calls in flight: 0, the oldest for 0s\n")
-	s.Stopping()
-	look("while it stops", 200, "ok: the state is stopping\nok: calls in flight: 0, the oldest for 0s\n")
-}
-
 // blocked is a collector that waits.
 type blocked struct {
 	unchecked
@@ -180,14 +154,6 @@ func TestSearchesAreCounted(t *testing.T) {
 		}
 		states.Node.Searches.Add(1)
 	}
-}
-
-// pipesOf is a server of two pipes, of which some accept connections.
-type pipesOf struct{ accepting *int }
-
-func (p *pipesOf) Accepting() (accepting, pipes int) { return *p.accepting, 2 }
-func (p *pipesOf) Refusals() map[string]limit.Refusals {
-	return map[string]limit.Refusals{"csi-proxy-disk-v1": {Connections: 3, Calls: 4, Since: time.Now(), Last: time.Now()}}
 }
 
 // A failed check of health, which has no group, is no failure of the API.

@@ -157,7 +157,6 @@ type Server struct {
 	ids       atomic.Uint64 // of calls
 	workers   inflight.Workers
 	callsDone chan struct{} // closed when all calls have finished and streams must end
-	accepting atomic.Int32  // pipes that accept connections
 }
 
 // pipeServer is a pipe with its gRPC server.
@@ -232,17 +231,6 @@ func (s *Server) crowded(pipe string, c *limit.Conn, how limit.Crowded) {
 	s.log.Crowded(msg, pipe, limit.Connections, process, program)
 }
 
-// Refusals returns what pipes refuse to newcomers now, by their names.
-func (s *Server) Refusals() map[string]limit.Refusals {
-	all := map[string]limit.Refusals{}
-	for _, p := range s.pipes {
-		if r := p.listener.Refusals(); r != (limit.Refusals{}) {
-			all[p.Name] = r
-		}
-	}
-	return all
-}
-
 // Serve serves all pipes until ctx ends, and then stops as the package comment
 // describes. It returns an error if calls were cut off. If a pipe fails, the
 // server stops in the same way, and the error names the pipe. If the cause of ctx has a
@@ -251,9 +239,7 @@ func (s *Server) Refusals() map[string]limit.Refusals {
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, len(s.pipes))
 	for _, p := range s.pipes {
-		s.accepting.Add(1)
 		go func() {
-			defer s.accepting.Add(-1)
 			// gRPC's Serve returns nil if it was stopped.
 			if err := p.grpc.Serve(p.listener); err != nil {
 				failed <- fmt.Errorf("%s: %w", p.Name, err)
@@ -315,11 +301,6 @@ func (s *Server) checkPipes(ctx context.Context) {
 		}
 	}
 	s.config.Ready()
-}
-
-// Accepting returns how many of the server's pipes accept connections.
-func (s *Server) Accepting() (accepting, pipes int) {
-	return int(s.accepting.Load()), len(s.pipes)
 }
 
 // Close removes the pipes of a server on which Serve is not called.

@@ -152,7 +152,7 @@ affinity:
 	{"metrics: {enabled: true, address: '[::1'}", "in brackets, such as [::1]"},
 	{"metrics: {enabled: true, address: 300.0.0.1}", "in brackets, such as [::1]"},
 	{"metrics: {enabled: true, address: 'a b'}", "/metrics/address"},
-	{"metrics: {enabled: true, address: '[::1]'}\nlivenessProbe: {enabled: true}", ""},
+	{"metrics: {enabled: true, address: '[::1]'}", ""},
 	{"metrics: {enabled: true, address: '[::]', firewallRule: {enabled: true, from: [10.0.0.0/8, 'fd00::/8']}}", ""},
 	{"metrics: {enabled: true, address: 0.0.0.0, firewallRule: {enabled: true}, serviceMonitor: {interval: 30s, sampleLimit: 2000000, metricRelabelings: [{action: drop, regex: go_.*, sourceLabels: [__name__]}]}}", ""},
 	{"metrics: {firewallRule: {enabled: true, from: [anywhere]}}", "/metrics/firewallRule/from"},
@@ -161,7 +161,7 @@ affinity:
 	{"metrics: {serviceMonitor: {interval: soon}}", "/metrics/serviceMonitor/interval"},
 	{"metrics: {serviceMonitor: {sampleLimit: 1.0e+30}}", "/metrics/serviceMonitor/sampleLimit"},
 	{"metrics: {serviceMonitor: {labels: {app.kubernetes.io/instance: x}}}", "'app.kubernetes.io/instance'"},
-	{"livenessProbe: {enabled: true}", "set metrics.enabled"},
+	{"livenessProbe: {enabled: true}", ""},
 
 	{"policy: {action: Warn}", "/policy/action"},
 	{"policy: {action: Audit}", ""},
