@@ -6,7 +6,6 @@ package inflight
 import (
 	"bytes"
 	"context"
-	"errors"
 	"runtime"
 	"slices"
 	"strconv"
@@ -35,8 +34,6 @@ type Call struct {
 	Limit time.Duration
 	// Measured means that the time in each phase is measured, for Spent.
 	Measured bool
-	// Workers, if set, run its work.
-	Workers *Workers
 	// Steps, if set, keeps the steps of its work that failed, and marks it when it changes the
 	// node.
 	Steps *Steps
@@ -53,17 +50,11 @@ type Call struct {
 	spent      Spent
 	since      time.Time // the phase, or the wait
 	left       time.Time // when its caller had its answer or was gone; zero before
-	goroutines []working // the innermost last
-	first      [1]working
+	goroutines []uint64  // that work for it, the innermost last
+	first      [1]uint64
 	wait       *Wait
 	err        error  // of the work that ended last
 	failed     []Step // of work that ended with an error
-}
-
-// working is a goroutine that works for a call.
-type working struct {
-	id    uint64
-	after uint64 // the last of Steps before it began
 }
 
 // Phase is how far a call has got.
@@ -202,7 +193,7 @@ func (c *Call) Leave() (goesOn bool) {
 
 // Go runs f on another goroutine, and then done, even if f panics or ends its goroutine. c
 // stays in flight until f has returned, unless it was done before. The error of f becomes
-// the error of c's work; after a [PanicError], the goroutine ends. c may be nil.
+// the error of c's work. c may be nil.
 func (c *Call) Go(f func() error, done func()) {
 	if c == nil {
 		go func() {
@@ -212,7 +203,9 @@ func (c *Call) Go(f func() error, done func()) {
 		return
 	}
 	held := c.hold()
-	work := func(id uint64) (again bool) {
+	go func() {
+		defer done()
+		id := goroutineID()
 		var err error
 		defer func() {
 			c.leave(id, err)
@@ -222,16 +215,7 @@ func (c *Call) Go(f func() error, done func()) {
 		}()
 		c.enter(id)
 		err = f()
-		return err == nil || !errors.As(err, new(*PanicError))
-	}
-	if c.Workers == nil {
-		go func() {
-			defer done()
-			work(goroutineID())
-		}()
-		return
-	}
-	c.Workers.run(work, done)
+	}()
 }
 
 // hold keeps the call in flight until release is called. It returns false if the call is
@@ -311,10 +295,10 @@ func (c *Call) Err() error {
 
 // enter notes that a goroutine works for c.
 func (c *Call) enter(id uint64) {
-	after := c.Steps.begin(id, c)
+	c.Steps.begin(id, c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.goroutines = append(c.goroutines, working{id, after})
+	c.goroutines = append(c.goroutines, id)
 }
 
 // leave notes that its work has ended, with this error.
@@ -323,14 +307,10 @@ func (c *Call) leave(id uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = err
-	i := slices.IndexFunc(c.goroutines, func(g working) bool { return g.id == id })
-	if i < 0 {
-		return
-	}
 	if err != nil {
-		c.failed = lastSteps(append(c.failed, c.Steps.since(id, c.goroutines[i].after)...))
+		c.failed = lastSteps(append(c.failed, c.Steps.of(id)...))
 	}
-	c.goroutines = slices.Delete(c.goroutines, i, i+1)
+	c.goroutines = slices.DeleteFunc(c.goroutines, func(g uint64) bool { return g == id })
 }
 
 // SetWait notes what the work waits for; nil ends that. c may be nil.
@@ -374,9 +354,7 @@ func States(calls []*Call) []State {
 	}
 	stacks := stacksOf(innermost)
 	for i, id := range innermost {
-		if all[i].innermost() == id { // otherwise a worker may have been doing other work
-			all[i].Stack = stacks[id]
-		}
+		all[i].Stack = stacks[id]
 	}
 	return all
 }
@@ -386,7 +364,7 @@ func (c *Call) innermost() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := len(c.goroutines); n > 0 {
-		return c.goroutines[n-1].id
+		return c.goroutines[n-1]
 	}
 	return 0
 }

@@ -35,9 +35,8 @@ type Step struct {
 type Steps struct {
 	working atomic.Int64 // work that may need steps
 
-	added atomic.Uint64 // written with mu
-
 	mu      sync.Mutex
+	added   uint64
 	last    [keptSteps]Step
 	workers map[uint64]*Call // by goroutine
 }
@@ -67,14 +66,15 @@ func (s *Steps) Add(step Step) {
 	step.At, step.goroutine = time.Now(), goroutineID()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	step.number = s.added.Add(1)
+	s.added++
+	step.number = s.added
 	s.last[step.number%keptSteps] = step
 }
 
-// begin notes that a goroutine begins to work for c. Its steps follow the returned number.
-func (s *Steps) begin(id uint64, c *Call) uint64 {
+// begin notes that a goroutine begins to work for c.
+func (s *Steps) begin(id uint64, c *Call) {
 	if s == nil {
-		return 0
+		return
 	}
 	s.working.Add(1)
 	s.mu.Lock()
@@ -83,7 +83,6 @@ func (s *Steps) begin(id uint64, c *Call) uint64 {
 		s.workers = map[uint64]*Call{}
 	}
 	s.workers[id] = c
-	return s.added.Load()
 }
 
 // end notes that the work of a goroutine has ended.
@@ -97,15 +96,15 @@ func (s *Steps) end(id uint64) {
 	delete(s.workers, id)
 }
 
-// since returns the kept steps of a goroutine that follow a number.
-func (s *Steps) since(goroutine, number uint64) (steps []Step) {
+// of returns the kept steps of a goroutine.
+func (s *Steps) of(goroutine uint64) (steps []Step) {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, step := range s.last {
-		if step.goroutine == goroutine && step.number > number {
+		if step.goroutine == goroutine {
 			steps = append(steps, step)
 		}
 	}
@@ -119,7 +118,7 @@ func (c *Call) FailedSteps() []Step {
 	defer c.mu.Unlock()
 	steps := append([]Step(nil), c.failed...)
 	for _, g := range c.goroutines {
-		steps = append(steps, c.Steps.since(g.id, g.after)...)
+		steps = append(steps, c.Steps.of(g)...)
 	}
 	return lastSteps(steps)
 }

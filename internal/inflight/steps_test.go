@@ -12,8 +12,8 @@ import (
 )
 
 // run runs f as work of a call that keeps steps, and returns the call.
-func run(w *inflight.Workers, s *inflight.Steps, f func() error) *inflight.Call {
-	c := &inflight.Call{Workers: w, Steps: s}
+func run(s *inflight.Steps, f func() error) *inflight.Call {
+	c := &inflight.Call{Steps: s}
 	c.Begin(context.Background(), func() {})
 	done := make(chan struct{})
 	c.Go(f, func() { close(done) })
@@ -29,24 +29,21 @@ func objects(steps []inflight.Step) (all []string) {
 	return all
 }
 
-// Calls that use the same goroutine one after the other, or other goroutines at the same time,
-// do not get each other's steps.
+// Calls, one after the other or one in the other, do not get each other's steps.
 func TestStepsAreThoseOfTheCall(t *testing.T) {
-	var w inflight.Workers
-	defer w.Close()
 	s := new(inflight.Steps)
 	fail := errors.New("failed")
 	add := func(object string) { s.Add(inflight.Step{Call: "CreateFile", Object: object, Err: fail}) }
 
 	add("outside of all calls")
-	first := run(&w, s, func() error { add("first"); return fail })
-	second := run(&w, s, func() error {
+	first := run(s, func() error { add("first"); return fail })
+	second := run(s, func() error {
 		add("second")
-		run(&w, s, func() error { add("other"); return fail })
+		run(s, func() error { add("other"); return fail })
 		add("second again")
 		return fail
 	})
-	good := run(&w, s, func() error { add("expected"); return nil })
+	good := run(s, func() error { add("expected"); return nil })
 	for _, want := range []struct {
 		call  *inflight.Call
 		steps []string
@@ -81,7 +78,7 @@ func TestStepsOfWorkThatGoesOn(t *testing.T) {
 // The last steps are kept, and their texts are bounded.
 func TestStepsAreBounded(t *testing.T) {
 	s := new(inflight.Steps)
-	c := run(nil, s, func() error {
+	c := run(s, func() error {
 		for i := range 1000 {
 			s.Add(inflight.Step{Object: strings.Repeat("x", 1000) + fmt.Sprint(i)})
 			s.Add(inflight.Step{Object: fmt.Sprint(i)})
@@ -98,7 +95,7 @@ func TestStepsAreBounded(t *testing.T) {
 func TestNoSteps(t *testing.T) {
 	var none *inflight.Steps
 	none.Add(inflight.Step{})
-	if c := run(nil, none, func() error { none.Add(inflight.Step{}); return errors.New("failed") }); len(c.FailedSteps()) > 0 {
+	if c := run(none, func() error { none.Add(inflight.Step{}); return errors.New("failed") }); len(c.FailedSteps()) > 0 {
 		t.Error("steps without a place for them")
 	}
 	s := new(inflight.Steps)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"runtime/debug"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
@@ -117,5 +118,11 @@ func (w *work[T]) wait(ctx context.Context) (T, error) {
 	}
 }
 
-// PanicError is a panic that was recovered in a worker goroutine.
-type PanicError = inflight.PanicError
+// PanicError is a panic that was recovered in work. Its goroutine ends, and with it a thread that
+// the work had locked and left in an unusual state.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }

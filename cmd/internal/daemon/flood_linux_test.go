@@ -214,11 +214,7 @@ func TestFlood(t *testing.T) {
 		if strings.HasPrefix(by, "runtime.") || strings.HasPrefix(by, "net/http.") || strings.HasPrefix(by, "github.com/prometheus/") {
 			continue // of the garbage collector and the last scrape
 		}
-		allowed := goroutinesIdle[by]
-		if strings.Contains(by, "inflight.(*Workers)") {
-			allowed = 8 // wait for work for some seconds
-		}
-		if n > allowed {
+		if allowed := goroutinesIdle[by]; n > allowed {
 			t.Errorf("%d goroutines created by %s remain, want no more than %d", n, by, allowed)
 		}
 	}

@@ -119,7 +119,7 @@ func (m *method) newCall(ctx context.Context) *call {
 
 // fill sets the fields of the record of a call.
 func (s *Server) fill(c *inflight.Call, pipe, method string, from *limit.Conn) {
-	c.ID, c.Pipe, c.Method, c.Started, c.Workers = s.ids.Add(1), pipe, method, time.Now(), &s.workers
+	c.ID, c.Pipe, c.Method, c.Started = s.ids.Add(1), pipe, method, time.Now()
 	c.Steps = s.config.Steps
 	c.Process, c.Program = from.Process()
 }

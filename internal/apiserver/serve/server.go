@@ -155,7 +155,6 @@ type Server struct {
 	calls     *calls.Calls
 	log       *calls.Log
 	ids       atomic.Uint64 // of calls
-	workers   inflight.Workers
 	callsDone chan struct{} // closed when all calls have finished and streams must end
 }
 
@@ -372,7 +371,6 @@ func (s *Server) stop(limit, flushed time.Duration) error {
 		p.listener.CloseAll()
 	}
 	wait(cutLimit)
-	s.workers.Close()
 	s.log.Close()
 	if cut > 0 {
 		return fmt.Errorf("cut off %d calls that were still running %v after the stop", cut, limit)
