@@ -3,11 +3,8 @@ package main
 import (
 	"archive/zip"
 	"context"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +22,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/daemon"
 	"github.com/kubernetes-csi/csi-proxy/v2/cmd/internal/simhost"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
 // The scripts run csi-proxyctl and the daemon as separate processes of this test's
@@ -43,26 +38,6 @@ func TestMain(m *testing.M) {
 		},
 		"csi-proxy-sim": func() { os.Exit(daemon.Run(context.Background(), simhost.Program("test"), os.Args[1:], os.Stderr)) },
 	})
-}
-
-// formsOf returns the forms in which a program may write a text.
-func formsOf(text string) map[string]string {
-	var wide strings.Builder
-	for _, u := range win32.UTF16(text) {
-		wide.Write([]byte{byte(u), byte(u >> 8)})
-	}
-	forms := map[string]string{
-		"plain":  text,
-		"UTF-16": wide.String(),
-		"hex":    hex.EncodeToString([]byte(text)),
-	}
-	// In base64 the letters depend on the offset of the text within three bytes. Letters that
-	// have bits of neighboring bytes are left out.
-	for skip := range 3 {
-		coded := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", skip) + text))
-		forms[fmt.Sprintf("base64 behind %d bytes", skip)] = coded[(8*skip+5)/6 : (skip+len(text))*8/6]
-	}
-	return forms
 }
 
 // longLimit is the time limit for things that should happen soon.
@@ -86,48 +61,6 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// absent TEXT DIRECTORY fails if a file below a directory contains a text, plainly or
-			// as UTF-16, in hex or in base64. ! absent fails unless files contain it in all of
-			// these forms: it shows that the search finds them.
-			"absent": func(ts *testscript.TestScript, neg bool, args []string) {
-				if len(args) != 2 {
-					ts.Fatalf("usage: [!] absent TEXT DIRECTORY")
-				}
-				files, seen, forms := 0, map[string]string{}, formsOf(args[0])
-				err := filepath.WalkDir(ts.MkAbs(args[1]), func(path string, d fs.DirEntry, err error) error {
-					if err != nil || d.IsDir() || strings.HasSuffix(path, ".img") { // images are large and contain no state
-						return err
-					}
-					files++
-					content := ts.ReadFile(path)
-					for form, text := range forms {
-						if strings.Contains(content, text) {
-							seen[form] = path
-						}
-					}
-					return nil
-				})
-				switch {
-				case err != nil || files == 0:
-					ts.Fatalf("%s: %d files, %v", args[1], files, err)
-				case !neg && len(seen) > 0:
-					ts.Fatalf("files contain %q: %v", args[0], seen)
-				case neg && len(seen) != len(forms):
-					ts.Fatalf("of the forms of %q, the search found %v", args[0], seen)
-				}
-			},
-			// plant TEXT DIRECTORY STEM writes an earlier log file for each form of a text.
-			"plant": func(ts *testscript.TestScript, neg bool, args []string) {
-				if neg || len(args) != 3 {
-					ts.Fatalf("usage: plant TEXT DIRECTORY STEM")
-				}
-				second := 0
-				for _, text := range formsOf(args[0]) {
-					file := filepath.Join(ts.MkAbs(args[1]), fmt.Sprintf("%s-20260101T0000%02d.000.log", args[2], second))
-					second++
-					ts.Check(os.WriteFile(file, []byte("first line\nline with "+text+" in it\n"), 0o600))
-				}
-			},
 			// unzip FILE DIRECTORY writes the files of a zip file into a directory.
 			"unzip": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) != 2 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"regexp"
@@ -208,45 +207,4 @@ func TestAuditOfWorkWithoutCaller(t *testing.T) {
 			t.Errorf("want %d requests audited without \"changed\" and as many changes at the end, got %d and %d, the first %q", calls, len(audited), len(finished), audited[:min(1, len(audited))])
 		}
 	})
-}
-
-// Auditing costs nothing for requests that only read, and little for others.
-func TestAllocationsOfAudit(t *testing.T) {
-	socketDir(t)
-	count := func(call func(context.Context) error) float64 {
-		if err := call(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return testing.AllocsPerRun(200, func() {
-			if err := call(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-	measured := map[string]float64{}
-	for _, audit := range []bool{false, true} {
-		t.Run(fmt.Sprint("audit ", audit), func(t *testing.T) {
-			stop := begin(t, serve.Config{Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Audit: audit}, wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error { return nil }}})
-			c := dialDisk(t)
-			measured[fmt.Sprint("read ", audit)] = count(func(ctx context.Context) error {
-				_, err := c.ListDiskIDs(ctx, &diskv1.ListDiskIDsRequest{})
-				return err
-			})
-			measured[fmt.Sprint("change ", audit)] = count(func(ctx context.Context) error {
-				_, err := c.Rescan(ctx, &diskv1.RescanRequest{})
-				return err
-			})
-			c.Close()
-			if err := stop(); err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-	t.Logf("allocations of client and server in one request: %v", measured)
-	if more := measured["read true"] - measured["read false"]; more > 2 {
-		t.Errorf("auditing costs a request that reads %v allocations, want none", more)
-	}
-	if more := measured["change true"] - measured["change false"]; more > 15 {
-		t.Errorf("auditing costs a request that changes the node %v allocations, want at most 15", more)
-	}
 }
