@@ -32,8 +32,6 @@ type Call struct {
 	// Limit is how long it may take, if its caller has set no deadline; otherwise 0. The
 	// server ends the context of [Call.Begin] then.
 	Limit time.Duration
-	// Measured means that the time in each phase is measured, for Spent.
-	Measured bool
 	// Steps, if set, keeps the steps of its work that failed, and marks it when it changes the
 	// node.
 	Steps *Steps
@@ -47,8 +45,6 @@ type Call struct {
 	users      int
 	request    any
 	phase      Phase
-	spent      Spent
-	since      time.Time // the phase, or the wait
 	left       time.Time // when its caller had its answer or was gone; zero before
 	goroutines []uint64  // that work for it, the innermost last
 	first      [1]uint64
@@ -79,36 +75,6 @@ func (c *Call) Phase() Phase {
 		return Waiting
 	}
 	return c.phase
-}
-
-// Spent is how long a call was in each phase.
-type Spent struct{ Receiving, Queued, Waiting, Running time.Duration }
-
-// Spent returns how long the call has been in each phase. The current phase counts when it ends.
-func (c *Call) Spent() Spent {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.spent
-}
-
-// spend ends the current phase or wait. The caller holds mu.
-func (c *Call) spend() {
-	if !c.Measured {
-		return
-	}
-	now := time.Now()
-	took := now.Sub(c.since)
-	c.since = now
-	switch {
-	case c.phase == Receiving:
-		c.spent.Receiving += took
-	case c.phase == Queued:
-		c.spent.Queued += took
-	case c.wait != nil:
-		c.spent.Waiting += took
-	default:
-		c.spent.Running += took
-	}
 }
 
 // Wait is what the work of a call waits for.
@@ -166,7 +132,7 @@ func (c *Call) Expired() bool { return c.expired.Load() }
 // flight. free is called once, after [Call.Leave] and after the last of that work.
 func (c *Call) Begin(ctx context.Context, free func()) context.Context {
 	c.mu.Lock() // it may be in a list already
-	c.users, c.free, c.phase, c.since = 1, free, Receiving, c.Started
+	c.users, c.free, c.phase = 1, free, Receiving
 	c.goroutines = c.first[:0]
 	c.mu.Unlock()
 	c.ctx = callContext{ctx, c}
@@ -234,9 +200,6 @@ func (c *Call) release() {
 	c.mu.Lock()
 	c.users--
 	last := c.users == 0
-	if last {
-		c.spend()
-	}
 	c.mu.Unlock()
 	if last {
 		c.free()
@@ -265,7 +228,6 @@ func (c *Call) Works() bool {
 func (c *Call) SetPhase(p Phase, request any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.spend()
 	c.phase = p
 	if request != nil {
 		c.request = request
@@ -320,7 +282,6 @@ func (c *Call) SetWait(w *Wait) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.spend()
 	c.wait = w
 }
 

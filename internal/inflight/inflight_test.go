@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
@@ -34,36 +33,23 @@ func TestListWhileCallBegins(t *testing.T) {
 	}
 }
 
-// The time of a call is that of its phases, including work that outlives it.
-func TestSpent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &inflight.Call{ID: 1, Started: time.Now(), Measured: true}
-		c.Begin(t.Context(), func() {})
-		check := func(want inflight.Phase) {
-			t.Helper()
-			if got := c.Phase(); got != want {
-				t.Errorf("the phase is %s, want %s", got, want)
-			}
+// A call whose work waits for another one is waiting.
+func TestPhase(t *testing.T) {
+	c := &inflight.Call{ID: 1, Started: time.Now()}
+	c.Begin(t.Context(), func() {})
+	defer c.Leave()
+	check := func(want inflight.Phase) {
+		t.Helper()
+		if got := c.Phase(); got != want {
+			t.Errorf("the phase is %s, want %s", got, want)
 		}
-		time.Sleep(1 * time.Second)
-		c.SetPhase(inflight.Queued, nil)
-		time.Sleep(2 * time.Second)
-		c.SetPhase(inflight.Running, nil)
-		end, ended := make(chan struct{}), make(chan struct{})
-		c.Go(func() error { <-end; return nil }, func() { close(ended) })
-		time.Sleep(3 * time.Second)
-		c.SetWait(&inflight.Wait{What: "disk 1"})
-		check(inflight.Waiting)
-		time.Sleep(4 * time.Second)
-		c.SetWait(nil)
-		check(inflight.Running)
-		c.Leave()
-		time.Sleep(5 * time.Second)
-		close(end)
-		<-ended
-		want := inflight.Spent{Receiving: time.Second, Queued: 2 * time.Second, Waiting: 4 * time.Second, Running: 8 * time.Second}
-		if got := c.Spent(); got != want {
-			t.Errorf("spent %+v, want %+v", got, want)
-		}
-	})
+	}
+	check(inflight.Receiving)
+	c.SetPhase(inflight.Queued, nil)
+	check(inflight.Queued)
+	c.SetPhase(inflight.Running, nil)
+	c.SetWait(&inflight.Wait{What: "disk 1"})
+	check(inflight.Waiting)
+	c.SetWait(nil)
+	check(inflight.Running)
 }

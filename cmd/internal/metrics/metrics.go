@@ -24,7 +24,6 @@ import (
 	"net/http"
 	"path"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,7 +39,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/limit"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/serve"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 )
 
 // buckets are the buckets of the published histogram, in seconds.
@@ -50,7 +48,6 @@ var buckets = [...]float64{0.001, 0.01, 0.1, 0.3, 0.6, 1, 3, 6, 9, 20, 30, 60, 9
 // text: at /healthz with status 200, and at /readyz with status 503 unless it is ready.
 type Server struct {
 	handled  *grpcprometheus.ServerMetrics
-	seconds  *prometheus.CounterVec
 	failures *prometheus.CounterVec
 	refused  *prometheus.CounterVec
 	crowded  *prometheus.CounterVec
@@ -68,9 +65,6 @@ type Server struct {
 func New(version string) *Server {
 	s := &Server{
 		handled: grpcprometheus.NewServerMetrics(grpcprometheus.WithServerHandlingTimeHistogram(grpcprometheus.WithHistogramBuckets(buckets[:]))),
-		seconds: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "csi_proxy_call_seconds_total", Help: "Seconds that calls and their work were in a phase, counted when all their work is done.",
-		}, []string{"grpc_service", "grpc_method", "phase"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "csi_proxy_failures_total", Help: "Calls that failed, by what has to change.",
 		}, []string{"group", "kind"}),
@@ -100,7 +94,7 @@ func New(version string) *Server {
 		}
 		return 0
 	})
-	s.registry.MustRegister(s.handled, s.seconds, s.failures, s.refused, s.crowded, info, ready,
+	s.registry.MustRegister(s.handled, s.failures, s.refused, s.crowded, info, ready,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return s
 }
@@ -142,18 +136,6 @@ func (s *Server) Count(config *serve.Config) {
 	}
 	config.Busy = func(pipe string) { s.refused.WithLabelValues(groupOf(pipe)).Inc() }
 	config.Crowded = func(pipe string, how limit.Crowded) { s.crowded.WithLabelValues(groupOf(pipe), string(how)).Inc() }
-	config.Measure = func(method string) func(inflight.Spent) {
-		service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-		in := func(p inflight.Phase, spent time.Duration) {
-			s.seconds.WithLabelValues(service, name, string(p)).Add(spent.Seconds())
-		}
-		return func(spent inflight.Spent) {
-			in(inflight.Receiving, spent.Receiving)
-			in(inflight.Queued, spent.Queued)
-			in(inflight.Waiting, spent.Waiting)
-			in(inflight.Running, spent.Running)
-		}
-	}
 }
 
 // kind is what has to change before a call that failed can succeed.

@@ -64,9 +64,6 @@ func (s *Server) wrapMethod(g group, service string, m grpc.MethodDesc) grpc.Met
 		Pipe: g.Name, Name: m.MethodName, Changes: !g.quiet && g.Changes != nil && g.Changes(m.MethodName), Looks: g.Looks && !g.quiet, Quiet: g.quiet,
 	})
 	method := &method{group: g, server: s, full: full, name: m.MethodName, deadline: deadlineOf(m.MethodName), handle: m.Handler}
-	if s.config.Measure != nil && !g.quiet {
-		method.measure = s.config.Measure(full)
-	}
 	return func(impl any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (out any, err error) {
 		c := method.newCall(ctx)
 		defer func() {
@@ -93,7 +90,6 @@ type method struct {
 	full, name string
 	deadline   time.Duration // of a call without one
 	handle     grpc.MethodHandler
-	measure    func(inflight.Spent) // nil if calls are not measured
 }
 
 // call is a call of a method.
@@ -113,7 +109,6 @@ func (m *method) newCall(ctx context.Context) *call {
 	c := &call{method: m}
 	c.limits.Of, c.limits.Loser = limit.CallerOf(ctx), c
 	m.server.fill(&c.record, m.Name, m.full, c.limits.Of)
-	c.record.Measured = m.measure != nil
 	return c
 }
 
@@ -154,9 +149,6 @@ func (c *call) ended() {
 	}
 	defer c.calls.End(&c.record) // last: a server that stops waits for the log line
 	c.server.log.Finish(c.ctx, &c.record)
-	if c.measure != nil {
-		c.measure(c.record.Spent())
-	}
 }
 
 // admit reads the request into in, and waits until the call may run. A call takes a slot only

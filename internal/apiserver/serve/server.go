@@ -95,11 +95,6 @@ type Config struct {
 	// request was read. It does not get the request.
 	Count grpc.UnaryServerInterceptor
 
-	// Measure, if set, is called once for each method ("/v1.Disk/Rescan"). It returns a
-	// function for the time that a call of the method took, which is called when the call and
-	// all its work are done.
-	Measure func(method string) func(inflight.Spent)
-
 	// Busy, if set, is called for each call that is refused because its pipe has too many.
 	Busy func(pipe string)
 
