@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"log/slog"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -36,17 +37,21 @@ func (l *Log) Request(ctx context.Context, in any, took time.Duration, code code
 	attrs := append(make([]slog.Attr, 0, 9), slog.Uint64("id", c.ID))
 	attrs = append(attrs, callerAttrs(c.Process, c.Program)...)
 	attrs = append(attrs, slog.String("pipe", m.Pipe), slog.String("method", m.Name),
-		slog.String("target", targetOf(in)), slog.String("result", code.String()), slog.Duration("took", took))
+		slog.String("target", Target(in)), slog.String("result", code.String()), slog.Duration("took", took))
 	if observed && (changed || !works) {
 		attrs = append(attrs, slog.Bool("changed", changed))
 	}
 	l.LogAttrs(ctx, slog.LevelInfo, "Audit", attrs...)
 }
 
-// targetOf returns the fields of a request as text, without secrets. Numbers and booleans
+// secretField matches the names of fields that are never logged: password of SMB, chap_secret and
+// MutualChapSecret of iSCSI.
+var secretField = regexp.MustCompile(`(?i)password|secret|credential|token`)
+
+// Target returns the fields of a request as text, without secrets. Numbers and booleans
 // are always there, because disk 0 is a disk; empty texts are left out. No value can be
 // mistaken for another field, or for several lines: docs/run/reference.md#audit-log has the syntax.
-func targetOf(in any) string {
+func Target(in any) string {
 	m, ok := in.(proto.Message)
 	if !ok {
 		return ""

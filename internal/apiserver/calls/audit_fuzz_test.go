@@ -25,7 +25,7 @@ func FuzzAuditTarget(f *testing.F) {
 			Iqn:          strings.ToValidUTF8(iqn, "?"), AuthType: iscsi.AuthenticationType(auth), ChapUsername: strings.ToValidUTF8(user, "?"),
 			ChapSecret: "hunter2",
 		}
-		target := targetOf(in)
+		target := Target(in)
 		got := &iscsi.ConnectTargetRequest{}
 		if err := readFields(target, got.ProtoReflect()); err != nil {
 			t.Fatalf("target %q: %v", target, err)

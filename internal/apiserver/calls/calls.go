@@ -52,7 +52,7 @@ func (c *Calls) List() []CallState {
 	var all []CallState
 	for _, s := range inflight.States(calls) {
 		state := CallState{
-			ID: s.ID, Pipe: s.Pipe, Method: path.Base(s.Method), Target: targetOf(s.Request), Process: s.Process,
+			ID: s.ID, Pipe: s.Pipe, Method: path.Base(s.Method), Target: Target(s.Request), Process: s.Process,
 			Age: time.Since(s.Started), Phase: s.Phase, Gone: !s.Left.IsZero(), Win32: win32.CallIn(s.Stack), WaitsFor: s.Waits,
 		}
 		if s.Process != 0 {

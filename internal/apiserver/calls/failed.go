@@ -73,7 +73,7 @@ func (f *failedCalls) add(c *inflight.Call, code codes.Code, err error) {
 		return // they would displace failures that have a cause to find
 	}
 	failed := &FailedCall{
-		ID: c.ID, Pipe: c.Pipe, Method: path.Base(c.Method), Target: cut(targetOf(c.Request())), Process: c.Process,
+		ID: c.ID, Pipe: c.Pipe, Method: path.Base(c.Method), Target: cut(Target(c.Request())), Process: c.Process,
 		At: time.Now(), Took: time.Since(c.Started), Code: code, Error: failure.Limited(err.Error()), Gone: !c.Left().IsZero(), Times: 1,
 	}
 	if c.Process != 0 {
@@ -110,7 +110,7 @@ func (f *failedCalls) succeeded(c *inflight.Call) {
 	for i, failed := range f.last {
 		if !failed.Overcome && failed.Method == method {
 			if values == "" {
-				values = valuesIn(cut(targetOf(c.Request())))
+				values = valuesIn(cut(Target(c.Request())))
 			}
 			if values == valuesIn(failed.Target) {
 				later := *failed // others may read it

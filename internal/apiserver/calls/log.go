@@ -146,7 +146,7 @@ func (l *Log) line(level slog.Level, msg string, err error, attrs []slog.Attr) {
 // attrsOf are the attributes of log lines about a call.
 func attrsOf(c *inflight.Call) []slog.Attr {
 	attrs := append(make([]slog.Attr, 0, 12), slog.Uint64("id", c.ID), slog.String("pipe", c.Pipe), slog.String("method", c.Method))
-	if target := targetOf(c.Request()); target != "" {
+	if target := Target(c.Request()); target != "" {
 		attrs = append(attrs, slog.String("target", target))
 	}
 	return append(attrs, callerAttrs(c.Process, c.Program)...)

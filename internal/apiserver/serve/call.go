@@ -55,9 +55,8 @@ func (s *Server) wrapService(service *grpc.ServiceDesc, g group) *grpc.ServiceDe
 	return &desc
 }
 
-// wrapMethod returns the outermost handler of a call, outside of decoding and of
-// [Config.Interceptors]. It recovers from panics, counts the call, sets the deadline,
-// applies the limits and logs failures.
+// wrapMethod returns the outermost handler of a call, outside of decoding. It recovers from panics,
+// counts the call, sets the deadline, applies the limits and logs failures.
 func (s *Server) wrapMethod(g group, service string, m grpc.MethodDesc) grpc.MethodHandler {
 	full := "/" + service + "/" + m.MethodName
 	s.log.Add(full, calls.Method{
@@ -259,8 +258,8 @@ func isHealth(method string) bool { return strings.HasPrefix(method, "/grpc.heal
 // invoke is the innermost interceptor of a pipe: it calls the row.
 func (s *Server) invoke(of *limit.Pipe) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (out any, err error) {
-		if m, ok := in.(proto.Message); ok && s.config.Log.Enabled(ctx, LevelRequest) && !isHealth(info.FullMethod) {
-			s.config.Log.Log(ctx, LevelRequest, "Received request", "id", inflight.Of(ctx).ID, "method", info.FullMethod, "request", calls.Redacted(m))
+		if s.config.Log.Enabled(ctx, LevelRequest) && !isHealth(info.FullMethod) {
+			s.config.Log.Log(ctx, LevelRequest, "Received request", "id", inflight.Of(ctx).ID, "method", info.FullMethod, "target", calls.Target(in))
 		}
 		start := time.Now()
 		defer func() {

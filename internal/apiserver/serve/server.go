@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -76,10 +75,6 @@ type Config struct {
 	// Stopping, if set, is called once, when Serve begins to stop, because its ctx has ended
 	// or a pipe fails. Running calls continue.
 	Stopping func()
-
-	// Interceptors wrap every call; the first one is the outermost. The errors
-	// that they see are gRPC statuses.
-	Interceptors []grpc.UnaryServerInterceptor
 
 	// Version, if set, is the version of the build, for [pipes.VersionHeader].
 	Version string
@@ -200,7 +195,7 @@ func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
 	api.stop = &group{Pipe: p, limit: listener.Aux, calls: aux.calls}
 	g := grpc.NewServer(append(limit.Options(),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
-		grpc.ChainUnaryInterceptor(slices.Concat(s.config.Interceptors, []grpc.UnaryServerInterceptor{s.invoke(listener)})...),
+		grpc.UnaryInterceptor(s.invoke(listener)),
 		grpc.StreamInterceptor(s.wrapStream(listener.Streams)),
 	)...)
 	g.RegisterService(s.wrapService(p.Desc, api), p.Impl)

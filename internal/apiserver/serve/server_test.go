@@ -156,13 +156,13 @@ func TestPanicReturnsInternal(t *testing.T) {
 	}
 }
 
-func TestPanicInInterceptorReturnsInternal(t *testing.T) {
+func TestPanicInMetricsReturnsInternal(t *testing.T) {
 	socketDir(t)
 	var log logBuffer
 	boom := func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
 		panic("in the metrics")
 	}
-	begin(t, serve.Config{Log: log.logger(slog.LevelInfo), Interceptors: []grpc.UnaryServerInterceptor{boom}},
+	begin(t, serve.Config{Log: log.logger(slog.LevelInfo), Count: boom},
 		wire.Groups{Disk: &fakeDisk{rescan: func(context.Context) error { return nil }}})
 	if _, err := dialDisk(t).Rescan(t.Context(), &diskv1.RescanRequest{}); status.Code(err) != codes.Internal {
 		t.Errorf("Rescan = %v, want Internal", err)
