@@ -363,6 +363,29 @@ func TestRemoveMountPointOfGoneVolume(t *testing.T) {
 	}
 }
 
+// A volume that another program mounts in the place of one that is gone stays mounted.
+func TestUnmountLeavesAnotherVolume(t *testing.T) {
+	w := newWorld(t)
+	path := pods + `\gone`
+	w.plant(path, junction(`Volume{00000000-1111-2222-3333-444444444444}\`), true)
+	_, bare, _ := w.volumes()
+	held, err := winfs.Hold(t.Context(), w.Node, path)
+	must(t, "hold", err)
+	defer held.Close()
+	w.hook = func(c *win32.Call) error {
+		if c.Name == "VolumeNameForMountPoint" { // the last look before the mount point is removed
+			must(t, "remove", w.em.RemoveFile(path))
+			w.dir(path)
+			w.mount(path, bare)
+		}
+		return c.Do()
+	}
+	err = held.Unmount()
+	if v, is := w.raw.VolumeNameForMountPoint(path + `\`); v != bare || is != nil {
+		t.Errorf("after Unmount, which returned %v, %q is mounted, %v; want %q", err, v, is, bare)
+	}
+}
+
 func TestRemoveRetriesTemporaryErrors(t *testing.T) {
 	w := newWorld(t)
 	must(t, "prepare", winfs.MkdirAll(t.Context(), w.Node, pods+`\a\b`))
