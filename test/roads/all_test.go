@@ -83,14 +83,6 @@ func TestRoads(t *testing.T) {
 		}
 	})
 	t.Run("bugs", known.hold)
-	t.Run("identities", func(t *testing.T) {
-		for _, p := range presets() {
-			t.Run(p.driver.name+", "+p.name+", "+p.way.name, func(t *testing.T) {
-				t.Parallel()
-				identify(t, p)
-			})
-		}
-	})
 }
 
 // worldsOfLosses are those that are no part of another.
@@ -126,37 +118,6 @@ func lose(t *testing.T, d driver, w way, world world) string {
 	}
 	t.Fatalf("%s, %s: a step has more than %d calls", d.name, w.name, maxCalls)
 	return ""
-}
-
-func identify(t *testing.T, p preset) {
-	t.Helper()
-	d := p.driver
-	d.volume, d.prepare = nil, nil
-	v := arrive(t, d, p.way, world{})
-	var want uint32
-	for i := 1; i <= 3; i++ {
-		add := p.disk(i)
-		add.Size = gib
-		info, err := v.node.AttachDisk(add)
-		if err == nil {
-			err = v.node.AwaitDisk(info.Number)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 2 {
-			want = info.Number
-		}
-	}
-	n, found, err := p.find(v)
-	switch {
-	case err != nil:
-		t.Fatal(err)
-	case found && n != want:
-		t.Errorf("%s, %s: found disk %d, want %d", p.driver.name, p.name, n, want)
-	case found != (p.says == ""):
-		t.Errorf("%s, %s: found = %t, although %q", p.driver.name, p.name, found, p.says)
-	}
 }
 
 // The drivers' comparisons can fail.

@@ -206,23 +206,6 @@ func googlePage83(page83, device string) bool {
 	return len(words) > 0 && words[len(words)-1] == device
 }
 
-// googleNamespace returns the namespace of an NVMe disk: the first 16 hexadecimal digits
-// of its EUI, which stands in page 83h or is the serial number without its separators.
-func googleNamespace(ids *disk.DiskIDs) (uint64, bool) {
-	digits, ok := strings.CutPrefix(ids.Page83, "eui.")
-	if !ok {
-		digits = strings.ReplaceAll(strings.TrimSuffix(ids.SerialNumber, "."), "_", "")
-		if len(digits) != 32 {
-			return 0, false
-		}
-	}
-	if len(digits) < 16 {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(digits[:16], 16, 64)
-	return n, err == nil
-}
-
 const googleDevice = "persistent-disk-1"
 
 func gceFind(v *visit) (uint32, error) {

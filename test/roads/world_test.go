@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
@@ -35,8 +34,7 @@ type proxy struct {
 	host   mounter.Node // the same, for a driver with pkg/mounter
 	lost   *loss        // nil in process, where no response can be lost
 
-	pipePath func(group string, version apiversion.Version) string // nil in process
-	restart  func() error                                          // of CSI Proxy; nil in process
+	restart func() error // of CSI Proxy; nil in process
 }
 
 // A way is how a driver reaches CSI Proxy: the versions that it finds served, or the
@@ -104,7 +102,7 @@ func connect(t *testing.T, n *simnode.Node, w way, formatExisting bool, dirs ...
 		c.FormatExisting = formatExisting
 		c.AllDiskLocations = w.allDisks
 	})
-	p := proxy{lost: &loss{skip: -1}, pipePath: s.PipePath, restart: s.Restart}
+	p := proxy{lost: &loss{skip: -1}, restart: s.Restart}
 	var groups []string
 	for _, api := range w.apis {
 		group, _, _ := strings.Cut(api, "/")
