@@ -78,7 +78,7 @@ func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
 	if c.Client, err = kubernetes.NewForConfig(c.Servers.Config); err != nil {
 		return nil, err
 	}
-	if err := c.startControllers(ctx); err != nil {
+	if err := c.Servers.startControllers(ctx); err != nil {
 		return nil, err
 	}
 	if err := c.makeDaemonSet(ctx); err != nil {
@@ -143,11 +143,6 @@ func (c *Cluster) Close() error {
 	c.stop()
 	c.wait.Wait()
 	return errors.Join(errs...)
-}
-
-// startControllers starts Kubernetes' own controllers and its scheduler.
-func (c *Cluster) startControllers(ctx context.Context) error {
-	return c.Servers.StartControllers(ctx, "--node-monitor-period=1s", "--node-monitor-grace-period=15s")
 }
 
 // listens returns what succeeds when a program listens on a port of loopback.

@@ -53,15 +53,11 @@ func (c *Cluster) makeDaemonSet(ctx context.Context) error {
 			Containers:                    []corev1.Container{{Name: proxyName, Image: image + ":" + c.config.Proxy}},
 		}},
 	}}
-	var err error
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		// The server makes its own namespaces soon after it is ready.
-		_, err = c.Client.AppsV1().DaemonSets(proxyNamespace).Create(ctx, set, metav1.CreateOptions{})
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-	}
-	return err
+	// The server makes its own namespaces soon after it is ready.
+	return until(ctx, nil, "the namespace of CSI Proxy", func() error {
+		_, err := c.Client.AppsV1().DaemonSets(proxyNamespace).Create(ctx, set, metav1.CreateOptions{})
+		return err
+	})
 }
 
 // Upgrade changes the build of CSI Proxy in the DaemonSet, and waits until Kubernetes has
@@ -75,7 +71,7 @@ func (c *Cluster) Upgrade(ctx context.Context, build string) error {
 	if _, err := c.Client.AppsV1().DaemonSets(proxyNamespace).Patch(ctx, proxyName, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return err
 	}
-	return until(ctx, limit*time.Duration(1+len(c.Nodes)/4), "the rollout of CSI Proxy", func() error { return c.rolledOut(ctx) })
+	return until(ctx, nil, "the rollout of CSI Proxy", func() error { return c.rolledOut(ctx) })
 }
 
 // rolledOut returns an error while the DaemonSet has pods that are not of its template, or do
@@ -147,24 +143,8 @@ func (n *Node) startProxy(ctx context.Context, build, pod string) (*programs.Pro
 
 // awaitProxy waits until the pod of the DaemonSet runs CSI Proxy on the node.
 func (n *Node) awaitProxy(ctx context.Context) error {
-	return until(ctx, limit, "CSI Proxy of "+n.Name, func() error {
+	return until(ctx, nil, "CSI Proxy of "+n.Name, func() error {
 		_, err := n.ProxyVersion(ctx)
 		return err
 	})
-}
-
-// until waits until a condition has no complaint.
-func until(ctx context.Context, limit time.Duration, what string, condition func() error) error {
-	var err error
-	for end := time.Now().Add(limit); time.Now().Before(end); {
-		if err = condition(); err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return fmt.Errorf("%s: not ready after %v: %w", what, limit, err)
 }

@@ -37,8 +37,8 @@ type Servers struct {
 	processes []*programs.Process
 }
 
-// limit is how long a program may take until it is ready.
-const limit = 2 * time.Minute
+// limit is how long a program may take until it is ready, and a rollout on a few nodes.
+const limit = 5 * time.Minute
 
 // StartServers starts both, from the program kubernetes, with their files in dir. args are
 // further arguments of kube-apiserver.
@@ -82,7 +82,7 @@ func StartServers(ctx context.Context, dir, exe string, args ...string) (_ *Serv
 	args = append([]string{"--etcd-servers=unix://" + s.etcd(), "--bind-address=127.0.0.1", "--secure-port=" + port, "--cert-dir=" + filepath.Join(dir, "certs"), "--authorization-mode=RBAC",
 		"--token-auth-file=" + filepath.Join(dir, "tokens.csv"), "--service-cluster-ip-range=10.0.0.0/24", "--service-account-issuer=https://localhost",
 		// HostProcess containers are privileged. Without this flag the server refuses the chart.
-		"--allow-privileged", "--service-account-key-file=" + s.Key(), "--service-account-signing-key-file=" + s.Key()}, args...)
+		"--allow-privileged", "--service-account-key-file=" + s.key(), "--service-account-signing-key-file=" + s.key()}, args...)
 	if err := s.start(ctx, "kube-apiserver", ready, args...); err != nil {
 		return nil, err
 	}
@@ -117,8 +117,8 @@ func (s *Servers) startEtcd(ctx context.Context) error {
 // etcd returns the socket of etcd.
 func (s *Servers) etcd() string { return filepath.Join(s.dir, "etcd.sock") }
 
-// Key returns the file with the key of service accounts.
-func (s *Servers) Key() string { return filepath.Join(s.dir, "accounts.key") }
+// key returns the file with the key of service accounts.
+func (s *Servers) key() string { return filepath.Join(s.dir, "accounts.key") }
 
 // Kubeconfig returns the file that says how the administrator reaches kube-apiserver.
 func (s *Servers) Kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
@@ -140,8 +140,8 @@ func (s *Servers) Close() error {
 	return errors.Join(errs...)
 }
 
-// StartControllers starts kube-controller-manager, with further arguments, and kube-scheduler.
-func (s *Servers) StartControllers(ctx context.Context, args ...string) error {
+// startControllers starts kube-controller-manager and kube-scheduler.
+func (s *Servers) startControllers(ctx context.Context) error {
 	common := []string{"--kubeconfig=" + s.Kubeconfig(), "--leader-elect=false", "--bind-address=127.0.0.1", "--cert-dir=" + filepath.Join(s.dir, "certs"), "--authorization-always-allow-paths=/healthz",
 		"--kube-api-qps=200", "--kube-api-burst=400"}
 	start := func(name string, args ...string) error {
@@ -152,8 +152,8 @@ func (s *Servers) StartControllers(ctx context.Context, args ...string) error {
 		defer release()
 		return s.start(ctx, name, listens(port), slices.Concat(common, args, []string{"--secure-port=" + port})...)
 	}
-	args = append([]string{"--service-account-private-key-file=" + s.Key(), "--allocate-node-cidrs=false"}, args...)
-	if err := start("kube-controller-manager", args...); err != nil {
+	err := start("kube-controller-manager", "--service-account-private-key-file="+s.key(), "--allocate-node-cidrs=false", "--node-monitor-period=1s", "--node-monitor-grace-period=15s")
+	if err != nil {
 		return err
 	}
 	return start("kube-scheduler")
@@ -175,20 +175,29 @@ func (s *Servers) startExe(ctx context.Context, exe, name string, ready func() e
 
 // await waits until a program is ready.
 func await(ctx context.Context, p *programs.Process, ready func() error) error {
+	err := until(ctx, p.Done(), p.Name, ready)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w; the end of its output:\n%s", err, p.End())
+}
+
+// until waits until a condition has no complaint, or ended is closed.
+func until(ctx context.Context, ended <-chan struct{}, what string, condition func() error) error {
 	var err error
 	for end := time.Now().Add(limit); time.Now().Before(end); {
-		if err = ready(); err == nil {
+		if err = condition(); err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-p.Done():
-			return fmt.Errorf("%s has ended; the end of its output:\n%s", p.Name, p.End())
+		case <-ended:
+			return errors.New(what + " has ended")
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("%s is not ready after %v: %w; the end of its output:\n%s", p.Name, limit, err, p.End())
+	return fmt.Errorf("%s: not ready after %v: %w", what, limit, err)
 }
 
 func (s *Servers) write(name string, content []byte) error {

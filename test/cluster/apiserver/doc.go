@@ -3,6 +3,5 @@
 // manifests, and creates the pods and volumes of package deploy as a cluster's users would.
 //
 // It is a module of its own and runs by `make apiserver`, not by `make test`: the two
-// servers take minutes to build. There is no kubelet, so no pod ever starts, except for the
-// stand-ins of TestRollout.
+// servers take minutes to build. There is no kubelet, so no pod ever starts.
 package apiserver
