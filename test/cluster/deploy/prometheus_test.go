@@ -25,7 +25,6 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/template"
 	"sigs.k8s.io/yaml"
 )
@@ -80,28 +79,8 @@ func scraped(t *testing.T) exported {
 	defer resp.Body.Close()
 	target := labels.FromStrings("job", "csi-proxy", "instance", "10.0.0.1:9808", "node", "node-1", "cluster", "c")
 	all := exported{"up": {target}}
-	for _, s := range samples(t, resp.Body) {
-		b := labels.NewBuilder(target)
-		for name, value := range s.labels {
-			b.Set(name, value)
-		}
-		all[s.name] = append(all[s.name], b.Labels())
-	}
-	return all
-}
-
-// sample is a line of a scrape.
-type sample struct {
-	name   string
-	labels map[string]string
-	value  float64
-}
-
-// samples returns what a scrape returned.
-func samples(t *testing.T, scrape io.Reader) (all []sample) {
-	t.Helper()
 	text := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := text.TextToMetricFamilies(scrape)
+	families, err := text.TextToMetricFamilies(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,12 +90,14 @@ func samples(t *testing.T, scrape io.Reader) (all []sample) {
 			t.Fatal(err)
 		}
 		for _, s := range found {
-			of := map[string]string{}
+			b := labels.NewBuilder(target)
 			for name, value := range s.Metric {
-				of[string(name)] = string(value)
+				if name != model.MetricNameLabel {
+					b.Set(string(name), string(value))
+				}
 			}
-			delete(of, model.MetricNameLabel)
-			all = append(all, sample{string(s.Metric[model.MetricNameLabel]), of, float64(s.Value)})
+			name := string(s.Metric[model.MetricNameLabel])
+			all[name] = append(all[name], b.Labels())
 		}
 	}
 	return all
@@ -204,7 +185,7 @@ func alerts(t *testing.T) map[string]rulefmt.Rule {
 type panel struct {
 	Title, Type string
 	Links       []struct{ URL string }
-	Targets     []struct{ Expr, LegendFormat string }
+	Targets     []struct{ Expr string }
 }
 
 // dashboard returns the panels of the dashboard, and all queries: theirs and those of the
@@ -280,14 +261,9 @@ func TestQueriesAreOfExportedSeries(t *testing.T) {
 
 // firing returns the summaries of the alerts that fire after a time, with the series
 // of a Prometheus that scrapes each minute.
-func firing(t *testing.T, name string, r rulefmt.Rule, series string, after time.Duration) (summaries []string) {
+func firing(t *testing.T, name string, r rulefmt.Rule, of string, after time.Duration) (summaries []string) {
 	t.Helper()
-	return firingIn(t, promqltest.LoadedStorage(t, "load 1m\n"+series), name, r, after)
-}
-
-// firingIn is firing for series that are loaded.
-func firingIn(t *testing.T, series storage.Queryable, name string, r rulefmt.Rule, after time.Duration) (summaries []string) {
-	t.Helper()
+	series := promqltest.LoadedStorage(t, "load 1m\n"+of)
 	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 1_000_000)
 	since := map[string]time.Duration{} // when each began to be true
 	for at := time.Duration(0); at <= after; at += time.Minute {
