@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -198,40 +197,6 @@ func methods(n *Node) []string {
 		}
 	}
 	return names
-}
-
-// One node, one claim, one pod; and all of it away again.
-func TestOneNode(t *testing.T) {
-	c := start(t, Config{Nodes: 1})
-	n := c.Nodes[0]
-	const space = "one"
-	namespace(t, c, space)
-	started := time.Now()
-	if _, err := c.Client.CoreV1().PersistentVolumeClaims(space).Create(t.Context(), claim("data"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}, Spec: podSpec("data")}
-	if _, err := c.Client.CoreV1().Pods(space).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the pod runs", func() error { return c.running(t.Context(), space, "pod") })
-	measured(t, "a claim and its pod: Running after %.1f s", time.Since(started).Seconds())
-
-	loopback(t, c)
-	state, err := n.Control.Show()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(state.Mounts) != 1 || !strings.HasPrefix(state.Mounts[0].Path, `\var\lib\kubelet\plugins\kubernetes.io\csi\csi-driver.example.com\`) {
-		t.Errorf("the node has the mounts %+v, want one in the driver's directory of the kubelet", state.Mounts)
-	}
-	started = time.Now()
-	remove(t, c, space)
-	measured(t, "the namespace and everything on the node: gone after %.1f s", time.Since(started).Seconds())
-	want := []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"}
-	if got := slices.Compact(methods(n)); !slices.Equal(got, want) {
-		t.Errorf("the kubelet called %q, want %q", got, want)
-	}
 }
 
 // A cluster does not start without one of its sidecars.

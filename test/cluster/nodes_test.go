@@ -1,15 +1,12 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -120,73 +117,4 @@ func deletePod(t *testing.T, c *Cluster, space, pod string) {
 	if err := c.Client.CoreV1().Pods(space).Delete(t.Context(), pod, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Ten nodes and a StatefulSet: a claim grows, a pod moves with its disk, everything goes.
-func TestTenNodes(t *testing.T) {
-	c := start(t, Config{Nodes: 10})
-	const space = "ten"
-	namespace(t, c, space)
-	started := time.Now()
-	statefulSet(t, c, space, "set", 10)
-	measured(t, "a StatefulSet of 10 pods with claims: Running after %.1f s", time.Since(started).Seconds())
-
-	n, uid := placed(t, c, space, "set-0")
-	name := serial(t, c, space, "data-set-0")
-	identity, _, err := diskOf(n, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	started = time.Now()
-	grow(t, c, space, "data-set-0", "2Gi")
-	eventually(t, "the volume on the node has grown", func() error {
-		_, size, err := diskOf(n, name)
-		if err == nil && size < 2<<30-64<<20 {
-			err = fmt.Errorf("it has %d bytes", size)
-		}
-		return err
-	})
-	measured(t, "a claim grows, with its volume on the node: after %.1f s", time.Since(started).Seconds())
-
-	cordon(t, c, true, n)
-	started = time.Now()
-	deletePod(t, c, space, "set-0")
-	allRun(t, c, space, 10, map[types.UID]bool{uid: true})
-	measured(t, "a pod moves to another node: Running after %.1f s", time.Since(started).Seconds())
-	cordon(t, c, false, n)
-	to, _ := placed(t, c, space, "set-0")
-	if to == n {
-		t.Errorf("the pod is on %s again, which was cordoned", n.Name)
-	}
-	if moved, size, err := diskOf(to, name); err != nil || moved != identity || size < 2<<30-64<<20 {
-		t.Errorf("on %s the disk is %s with %d bytes, %v; on %s it was %s with 2 GiB", to.Name, moved, size, err, n.Name, identity)
-	}
-	if _, _, err := diskOf(n, name); err == nil {
-		t.Errorf("%s has the disk still", n.Name)
-	}
-
-	started = time.Now()
-	remove(t, c, space)
-	measured(t, "the namespace and everything on the nodes: gone after %.1f s", time.Since(started).Seconds())
-}
-
-// grow asks for a larger claim, and waits until Kubernetes says that it has grown.
-func grow(t *testing.T, c *Cluster, space, name, size string) {
-	t.Helper()
-	patch := fmt.Appendf(nil, `{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
-	if _, err := c.Client.CoreV1().PersistentVolumeClaims(space).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	want := resource.MustParse(size)
-	eventually(t, "the claim has grown", func() error {
-		return capacity(t.Context(), c, space, name, want)
-	})
-}
-
-func capacity(ctx context.Context, c *Cluster, space, name string, want resource.Quantity) error {
-	object, err := c.Client.CoreV1().PersistentVolumeClaims(space).Get(ctx, name, metav1.GetOptions{})
-	if got := object.Status.Capacity[corev1.ResourceStorage]; err == nil && got.Cmp(want) != 0 {
-		err = fmt.Errorf("its capacity is %s", got.String())
-	}
-	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,14 +24,15 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/test/cluster/translation"
 )
 
-// What goes wrong in the field, one after the other, on the same nodes. After each, nothing
-// is left on any of them.
+// A pod with a claim, and then what goes wrong in the field, one after the other, on the same nodes.
+// After each, nothing is left on any of them.
 func TestStories(t *testing.T) {
 	c := start(t, Config{Nodes: 4, Proxy: programs.Old}) // until it is upgraded
 	for _, story := range []struct {
 		name string
 		run  func(*testing.T, *Cluster, string)
 	}{
+		{"pod-with-a-claim", lives},
 		{"kubelet-killed-while-it-stages", killed(held{
 			method: "NodeStageVolume", call: simnode.Fault{Call: winapi.Format}, done: formatted, mounts: 0,
 		})},
@@ -42,6 +44,7 @@ func TestStories(t *testing.T) {
 		{"proxy-upgraded", upgraded},
 		{"volume-detached-by-force", detached},
 		{"share-on-two-nodes", shared},
+		{"many-pods-move", moved},
 	} {
 		if !t.Run(story.name, func(t *testing.T) {
 			namespace(t, c, story.name)
@@ -51,6 +54,32 @@ func TestStories(t *testing.T) {
 			return // its pods are left
 		}
 	}
+}
+
+// lives is the story of a pod: its volume is staged and published, and nothing but loopback is
+// listened on. The story's end unpublishes and unstages it.
+func lives(t *testing.T, c *Cluster, space string) {
+	started := time.Now()
+	makePod(t, c, space)
+	eventually(t, "the pod runs", func() error { return c.running(t.Context(), space, "pod") })
+	measured(t, "a claim and its pod: Running after %.1f s", time.Since(started).Seconds())
+	loopback(t, c)
+	n, _ := placed(t, c, space, "pod")
+	state, err := n.Control.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(state.Mounts) != 1 || !strings.HasPrefix(state.Mounts[0].Path, `\var\lib\kubelet\plugins\kubernetes.io\csi\csi-driver.example.com\`) {
+		t.Errorf("the node has the mounts %+v, want one in the driver's directory of the kubelet", state.Mounts)
+	}
+	deletePod(t, c, space, "pod")
+	want := []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"}
+	eventually(t, "the kubelet has unstaged the volume", func() error {
+		if got := slices.Compact(methods(n)); !slices.Equal(got, want) {
+			return fmt.Errorf("the kubelet called %q, want %q", got, want)
+		}
+		return nil
+	})
 }
 
 // held is a call of the kubelet in the middle of a Win32 call.
@@ -439,12 +468,10 @@ func identities(t *testing.T, nodes ...*Node) map[string]string {
 	return all
 }
 
-// Pods with a claim each run on two nodes, and all are deleted at once when only the two
-// others accept pods.
-func TestManyPodsMove(t *testing.T) {
-	c := start(t, Config{Nodes: 4})
-	const space, many = "many", 200
-	namespace(t, c, space)
+// moved is the story of many pods, each with a claim, on two nodes. All are deleted at once when
+// only the two others accept pods.
+func moved(t *testing.T, c *Cluster, space string) {
+	const many = 200
 	from, to := c.Nodes[:2], c.Nodes[2:]
 	cordon(t, c, true, to...)
 	started := time.Now()
@@ -470,15 +497,12 @@ func TestManyPodsMove(t *testing.T) {
 	}
 	allRun(t, c, space, many, before)
 	measured(t, "%d pods on the 2 other nodes: Running after %.1f s", many, time.Since(started).Seconds())
-	moved := identities(t, to...)
+	there := identities(t, to...)
 	for name, identity := range disks {
-		if moved[name] != identity {
-			t.Errorf("disk %s is %q on the other nodes, want %q", name, moved[name], identity)
+		if there[name] != identity {
+			t.Errorf("disk %s is %q on the other nodes, want %q", name, there[name], identity)
 		}
 	}
-	measured(t, "%d disks have moved, each with its identity", len(moved))
+	measured(t, "%d disks have moved, each with its identity", len(there))
 	cordon(t, c, false, from...)
-	started = time.Now()
-	remove(t, c, space)
-	measured(t, "the namespace and everything on the nodes: gone after %.1f s", time.Since(started).Seconds())
 }
