@@ -9,10 +9,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,12 +45,8 @@ type setup struct {
 	arrival time.Duration // how long a call waits for a disk; 0 is driver.Arrival
 }
 
-// exeVariable is the path of csi-driver.exe. If it is set, the tests of a Windows build run
-// that program as the Node service.
-const exeVariable = "CSI_DRIVER_EXE"
-
 // setups are all ways to run the driver; with -short, one for each kind of volume. In process there
-// are no versions. On Windows, or under Wine, the way is through named pipes.
+// are no versions.
 func setups() []setup {
 	var all []setup
 	for _, s := range []setup{
@@ -62,11 +56,8 @@ func setups() []setup {
 		every, beta, inProcess := s, s, s
 		beta.beta, inProcess.inProcess = true, true
 		all = append(all, every)
-		if testing.Short() {
-			continue
-		}
-		if all = append(all, beta); runtime.GOOS != "windows" {
-			all = append(all, inProcess)
+		if !testing.Short() {
+			all = append(all, beta, inProcess)
 		}
 	}
 	return all
@@ -90,11 +81,8 @@ func (s setup) versions() string {
 }
 
 func (s setup) mode() string {
-	switch {
-	case s.inProcess:
+	if s.inProcess {
 		return "in process"
-	case runtime.GOOS == "windows":
-		return "pipes"
 	}
 	return "sockets"
 }
@@ -114,18 +102,13 @@ var betas = []string{
 type env struct {
 	setup   setup
 	t       *testing.T
-	node    *simnode.Node // nil if csi-proxy-sim has the node
-	show    func() (simnode.State, error)
-	kubelet filesystem.Interface // how the kubelet reaches the node
+	node    *simnode.Node
 	storage *simstorage.Storage
-	proxy   *serve.Server // nil in process, and if csi-proxy-sim has the node
+	proxy   *serve.Server // nil in process
 	log     klog.Logger
-	program buffer // output of csi-driver.exe
-	// The driver listens on endpoint. Where that has port 0, each start has another address.
-	network, endpoint string
-	address           atomic.Value    // string
-	entries           int             // of the node's own volumes, when it starts
-	own               map[string]bool // IDs of the node's own disks
+	socket  string          // of the driver
+	entries int             // of the node's own volumes, when it starts
+	own     map[string]bool // IDs of the node's own disks
 
 	stopDriver func() error
 }
@@ -144,21 +127,18 @@ func newEnv(t *testing.T, s setup, log klog.Logger) *env {
 	t.Helper()
 	windows := func(c *simnode.Config) { c.World = s.world }
 	e := &env{setup: s, t: t, log: log, node: simnode.New(t, simstorage.Describe, quiet, windows)}
-	e.show, e.kubelet = e.node.Show, e.node.Filesystem()
 	e.storage = simstorage.New(simstorage.Config{FindBy: s.findBy})
 	e.storage.AddNode(nodeID, e.node)
 	return e
 }
 
-// serve serves the node as CSI Proxy does, unless the driver works in process. A driver
-// that is a program uses the standard pipes, which one node at a time can have.
+// serve serves the node as CSI Proxy does, unless the driver works in process.
 func (e *env) serve() {
 	e.t.Helper()
 	if e.setup.inProcess {
 		return
 	}
 	e.proxy = serve.Start(e.t, e.node, func(c *serve.Config) {
-		c.StandardPipes = os.Getenv(exeVariable) != ""
 		if e.setup.beta {
 			c.APIs = betas
 		}
@@ -173,7 +153,7 @@ func (e *env) begin() {
 			e.t.Fatal(err)
 		}
 	}
-	state, err := e.show()
+	state, err := e.node.Show()
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -181,9 +161,12 @@ func (e *env) begin() {
 	for _, d := range state.Disks {
 		e.own[d.ID] = true
 	}
-	if e.network, e.endpoint = "unix", filepath.Join(socketDir(e.t), "csi.sock"); runtime.GOOS == "windows" {
-		e.network, e.endpoint = "tcp", "127.0.0.1:0" // Wine has no unix sockets
+	dir, err := os.MkdirTemp("", "csi") // short, because of the socket
+	if err != nil {
+		e.t.Fatal(err)
 	}
+	e.t.Cleanup(func() { os.RemoveAll(dir) })
+	e.socket = filepath.Join(dir, "csi.sock")
 	if err := e.startDriver(); err != nil {
 		e.t.Fatal(err)
 	}
@@ -194,30 +177,16 @@ func (e *env) begin() {
 	})
 }
 
-// socketDir makes a directory for sockets, whose paths must be short.
-func socketDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "csi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 // quiet drops the log of a node.
 func quiet(c *simnode.Config) { c.Log = slog.New(slog.DiscardHandler) }
 
 // startDriver starts the driver, as a new process.
 func (e *env) startDriver() error {
-	if exe := os.Getenv(exeVariable); exe != "" {
-		return e.startProgram(exe)
-	}
 	node, disconnect, err := e.host()
 	if err != nil {
 		return err
 	}
-	l, err := e.listen()
+	l, err := net.Listen("unix", e.socket)
 	if err != nil {
 		return err
 	}
@@ -230,24 +199,6 @@ func (e *env) startDriver() error {
 		return errors.Join(<-ended, disconnect())
 	}
 	return nil
-}
-
-// listen listens where the driver is reached.
-func (e *env) listen() (net.Listener, error) {
-	l, err := net.Listen(e.network, e.endpoint)
-	if err == nil {
-		e.address.Store(l.Addr().String())
-	}
-	return l, err
-}
-
-// grpcTarget is the target of connections by [env.dial].
-const grpcTarget = "passthrough:///driver"
-
-// dial connects to the driver that was started last.
-func (e *env) dial(ctx context.Context, _ string) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, e.network, e.address.Load().(string))
 }
 
 // host returns the node as a new process of the driver reaches it.
@@ -270,11 +221,7 @@ func (e *env) host() (node *mounter.Mounter, disconnect func() error, err error)
 		}
 		return open(mounter.Node{Disk: p.Disk(), Volume: p.Volume(), Files: p.Filesystem(), SMB: p.SMB(), ISCSI: p.ISCSI(), System: p.System(), Can: can}, func() error { return nil })
 	}
-	var opts []remote.Option
-	if e.proxy != nil {
-		opts = append(opts, remote.WithPipePath(e.proxy.PipePath))
-	}
-	c, err := pipes.Open(context.Background(), pipes.Groups(), opts...)
+	c, err := pipes.Open(context.Background(), pipes.Groups(), remote.WithPipePath(e.proxy.PipePath))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -292,7 +239,7 @@ func (e *env) restart() error {
 // connect returns a connection to the driver.
 func (e *env) connect() *grpc.ClientConn {
 	e.t.Helper()
-	conn, err := grpc.NewClient(grpcTarget, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(e.dial),
+	conn, err := grpc.NewClient("unix:"+e.socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1.5, MaxDelay: 50 * time.Millisecond},
 			MinConnectTimeout: 20 * time.Second, // the default, without which an attempt has as long as its delay
@@ -327,28 +274,20 @@ const (
 	podsDir   = kubelet + `\pods`
 )
 
-// mkdir makes a directory, as the kubelet does. A driver that is a program measures SMB
-// volumes on the C: of its system, so the paths of targets must be there, too.
+// mkdir makes a directory, as the kubelet does.
 func (e *env) mkdir(path string) error {
-	if os.Getenv(exeVariable) != "" {
-		for _, name := range []string{target, `\target`} {
-			if err := os.MkdirAll(path+name, 0o700); err != nil {
-				return err
-			}
-		}
-	}
-	_, err := e.kubelet.Mkdir(e.t.Context(), &filesystem.MkdirRequest{Path: path})
+	_, err := e.node.Filesystem().Mkdir(e.t.Context(), &filesystem.MkdirRequest{Path: path})
 	return err
 }
 
 // rmdir removes a directory with its content, as the kubelet does.
 func (e *env) rmdir(path string) error {
-	_, err := e.kubelet.Rmdir(e.t.Context(), &filesystem.RmdirRequest{Path: path, Force: true})
+	_, err := e.node.Filesystem().Rmdir(e.t.Context(), &filesystem.RmdirRequest{Path: path, Force: true})
 	return err
 }
 
 func (e *env) exists(path string) (bool, error) {
-	out, err := e.kubelet.PathExists(e.t.Context(), &filesystem.PathExistsRequest{Path: path})
+	out, err := e.node.Filesystem().PathExists(e.t.Context(), &filesystem.PathExistsRequest{Path: path})
 	if err != nil {
 		return false, err
 	}
@@ -359,7 +298,7 @@ func (e *env) exists(path string) (bool, error) {
 // handles, files and directories. Locks of volumes and files end with their handles.
 func (e *env) left() []string {
 	e.t.Helper()
-	state, err := e.show()
+	state, err := e.node.Show()
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// lifecyclesVariable is how many volumes TestLifecycles and TestKilledLifecycles make each.
+	// lifecyclesVariable is how many volumes TestLifecycles makes.
 	lifecyclesVariable = "CSI_DRIVER_LIFECYCLES"
 	fewLifecycles      = 96
 
@@ -52,10 +52,16 @@ func eventually(ctx context.Context, call func() error) error {
 	}
 }
 
-// Many volumes live at the same time, while calls of Windows fail and CSI Proxy is
-// restarted. At the end nothing is left.
+// Many volumes live at the same time, while calls of Windows fail and CSI Proxy is killed or, in
+// process, the driver restarted. At the end nothing is left.
 func TestLifecycles(t *testing.T) {
-	total := lifecyclesWanted(t)
+	total := fewLifecycles
+	if text := os.Getenv(lifecyclesVariable); text != "" {
+		var err error
+		if total, err = strconv.Atoi(text); err != nil || total < 1 {
+			t.Fatalf("%s=%q, want a number", lifecyclesVariable, text)
+		}
+	}
 	all := []setup{
 		{kind: driver.KindDisk, findBy: driver.SerialNumber}, {kind: driver.KindSMB}, {kind: driver.KindISCSI},
 		{kind: driver.KindDisk, findBy: driver.Page83, inProcess: true}, {kind: driver.KindSMB, inProcess: true}, {kind: driver.KindISCSI, inProcess: true},
@@ -65,22 +71,8 @@ func TestLifecycles(t *testing.T) {
 	}
 }
 
-// lifecyclesWanted returns how many volumes a test makes.
-func lifecyclesWanted(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv(lifecyclesVariable)
-	if text == "" {
-		return fewLifecycles
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("%s=%q, want a number", lifecyclesVariable, text)
-	}
-	return n
-}
-
-// lives makes n volumes, 16 at a time, of kinds in turn.
-func (c *cluster) lives(ctx context.Context, n int, kinds ...string) error {
+// lives makes n volumes of a kind, 16 at a time.
+func (c *cluster) lives(ctx context.Context, n int, kind string) error {
 	var mu sync.Mutex
 	var errs []error
 	var workers sync.WaitGroup
@@ -88,7 +80,7 @@ func (c *cluster) lives(ctx context.Context, n int, kinds ...string) error {
 	for range atOnce {
 		workers.Go(func() {
 			for i := range next {
-				if err := c.life(ctx, fmt.Sprintf("vol-%d", i), kinds[i%len(kinds)]); err != nil {
+				if err := c.life(ctx, fmt.Sprintf("vol-%d", i), kind); err != nil {
 					mu.Lock()
 					errs = append(errs, err)
 					mu.Unlock()
@@ -126,7 +118,11 @@ func lifecycles(t *testing.T, s setup, n int) {
 	restarts := 0
 	trouble.Go(func() {
 		for range restart {
-			if err := e.restart(); err != nil {
+			var err error
+			if e.proxy != nil {
+				err = e.proxy.Kill() // its calls end without an answer
+			}
+			if err = errors.Join(err, e.restart()); err != nil {
 				t.Error(err)
 			}
 			restarts++
