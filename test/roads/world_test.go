@@ -86,9 +86,8 @@ func (l *loss) intercept(ctx context.Context, method string, in, out any, c *grp
 	return status.Error(codes.Unavailable, "the response was lost")
 }
 
-// connect returns n as a driver reaches it. formatExisting is -format-existing=ntfs, and dirs
-// are further directories of -working-dir.
-func connect(t *testing.T, n *simnode.Node, w way, formatExisting bool, dirs ...string) proxy {
+// connect returns n as a driver reaches it. formatExisting is -format-existing=ntfs.
+func connect(t *testing.T, n *simnode.Node, w way, formatExisting bool) proxy {
 	t.Helper()
 	if w.apis == nil {
 		can := func(ctx context.Context) (context.Context, mounter.Abilities, error) {
@@ -98,7 +97,7 @@ func connect(t *testing.T, n *simnode.Node, w way, formatExisting bool, dirs ...
 	}
 	s := serve.Start(t, n, func(c *serve.Config) {
 		c.APIs = w.apis
-		c.WorkingDirs = append([]string{`C:\var\lib\kubelet`, discovery}, dirs...)
+		c.WorkingDirs = []string{`C:\var\lib\kubelet`, discovery}
 		c.FormatExisting = formatExisting
 		c.AllDiskLocations = w.allDisks
 	})
