@@ -121,6 +121,15 @@ var bugs = []bug{
 	{"another disk with the LUN is taken", regexp.MustCompile(`takes another disk`)},
 }
 
+// onWindowsAdapter returns a disk of an Azure machine of generation 2 on the adapter of Windows' own.
+func onWindowsAdapter(lun uint32, d simnode.Disk) simnode.Disk {
+	d.Bus, d.Vendor, d.Product, d.Address = "sas", "Msft", "Virtual Disk", &simnode.Address{Lun: uint8(lun)}
+	d.Location = fmt.Sprintf("Integrated : Bus 0 : Device 63667 : Function 30746 : Adapter 0 : Port 0 : Target 0 : LUN %d", lun)
+	return d
+}
+
+var temporaryDisk = simnode.Disk{Size: 4 * gib, Content: "mbr", Partitions: []simnode.Partition{{FileSystem: "NTFS", Label: "Temporary Storage", Letter: "D"}}}
+
 // ordeal makes each call while a plain directory with a pod's data is in its place: the pod wrote
 // when no volume was mounted there. A driver that looks for a LUN does so before its disk has
 // arrived, through a proxy that lists the disks of Windows. It returns what goes wrong.
