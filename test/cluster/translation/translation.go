@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
@@ -105,10 +108,7 @@ func (t *Translation) serve() error {
 		}
 		listeners = append(listeners, l)
 	}
-	t.server = grpc.NewServer(grpc.UnaryInterceptor(t.intercept))
-	f := &forward{identity: csi.NewIdentityClient(t.conn), node: csi.NewNodeClient(t.conn)}
-	csi.RegisterIdentityServer(t.server, f)
-	csi.RegisterNodeServer(t.server, f)
+	t.server = grpc.NewServer(grpc.UnknownServiceHandler(t.pass)) // CSI's services are unknown
 	registration.RegisterRegistrationServer(t.server, &registrar{name: t.name, socket: socket})
 	for _, l := range listeners {
 		t.wait.Go(func() { _ = t.server.Serve(l) }) // ends with Stop
@@ -130,34 +130,37 @@ func listen(file string) (net.Listener, error) {
 	return net.Listen("unix", file)
 }
 
-// intercept translates a request, and makes the directories fit before and after the call.
-func (t *Translation) intercept(ctx context.Context, in any, info *grpc.UnaryServerInfo, call grpc.UnaryHandler) (any, error) {
-	if _, ours := info.Server.(*registrar); ours {
-		return call(ctx, in)
+// pass passes a call to the driver. It translates the request, and makes the directories fit before
+// and after the call.
+func (t *Translation) pass(_ any, stream grpc.ServerStream) error {
+	ctx, started := stream.Context(), time.Now()
+	method, _ := grpc.MethodFromServerStream(stream) // a server's stream has one
+	in, out, err := messages(method)
+	if err != nil {
+		return err
 	}
-	started := time.Now()
-	c := Call{Method: path.Base(info.FullMethod)}
-	if r, ok := in.(interface{ GetVolumeId() string }); ok {
-		c.Volume = r.GetVolumeId()
+	if err := stream.RecvMsg(in); err != nil {
+		return err
 	}
+	c := Call{Method: path.Base(method), Volume: text(in, "volume_id")}
 	files, err := t.translate(in)
 	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	if len(files) > 0 {
 		c.Path, _ = windows(t.config.Root, files[len(files)-1]) // translated before
 	}
 	for _, file := range files {
 		if err := t.mirror.before(ctx, file); err != nil {
-			return nil, status.Errorf(codes.Unavailable, "make the directories of the kubelet on the node: %v", err)
+			return status.Errorf(codes.Unavailable, "make the directories of the kubelet on the node: %v", err)
 		}
 	}
 	if t.config.Called != nil {
 		if err := t.config.Called(c); err != nil {
-			return nil, status.Error(codes.Unavailable, err.Error())
+			return status.Error(codes.Unavailable, err.Error())
 		}
 	}
-	out, err := call(ctx, in)
+	err = t.conn.Invoke(ctx, method, in, out)
 	if err == nil {
 		for _, file := range files {
 			if err = t.mirror.after(ctx, file); err != nil {
@@ -170,30 +173,45 @@ func (t *Translation) intercept(ctx context.Context, in any, info *grpc.UnarySer
 	if t.config.Called != nil {
 		_ = t.config.Called(c) // the call is made
 	}
-	return out, err
+	if err != nil {
+		return err
+	}
+	return stream.SendMsg(out)
+}
+
+// messages returns empty messages of a method of CSI.
+func messages(method string) (in, out *dynamicpb.Message, err error) {
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")))
+	m, ok := d.(protoreflect.MethodDescriptor)
+	if err != nil || !ok {
+		return nil, nil, status.Errorf(codes.Unimplemented, "%s is no method of CSI", method)
+	}
+	return dynamicpb.NewMessage(m.Input()), dynamicpb.NewMessage(m.Output()), nil
+}
+
+// text returns a text of a message, or "" if it does not have the field.
+func text(m *dynamicpb.Message, name protoreflect.Name) string {
+	field := m.Descriptor().Fields().ByName(name)
+	if field == nil {
+		return ""
+	}
+	return m.Get(field).String()
 }
 
 // translate replaces the paths in a request by those of the node, and returns what they were.
-func (t *Translation) translate(in any) ([]string, error) {
-	m, ok := in.(interface {
-		ProtoReflect() protoreflect.Message
-	})
-	if !ok {
-		return nil, nil
-	}
+func (t *Translation) translate(in *dynamicpb.Message) ([]string, error) {
 	var files []string
-	message := m.ProtoReflect()
 	for _, name := range fields {
-		field := message.Descriptor().Fields().ByName(name)
-		if field == nil || message.Get(field).String() == "" {
+		file := text(in, name)
+		if file == "" {
 			continue
 		}
-		file := path.Clean(message.Get(field).String())
+		file = path.Clean(file)
 		on, err := windows(t.config.Root, file)
 		if err != nil {
 			return nil, err
 		}
-		message.Set(field, protoreflect.ValueOfString(on))
+		in.Set(in.Descriptor().Fields().ByName(name), protoreflect.ValueOfString(on))
 		files = append(files, file)
 	}
 	return files, nil
