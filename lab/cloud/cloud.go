@@ -10,7 +10,7 @@
 // the serial number, identifiers, address and location of a disk. [Controller.Metadata] is
 // the metadata server that drivers ask which node they run on.
 //
-// What a disk presents was printed by real nodes where [Cloud.Source] says so. The disks
+// What a disk presents was printed by real nodes where a preset does not say otherwise. The disks
 // of the simulated node cannot show anything else of a cloud, such as delays.
 package cloud
 
@@ -25,9 +25,7 @@ import (
 
 // Cloud is how a cloud names volumes and presents their disks on a Windows node.
 type Cloud struct {
-	Name   string // such as "gce-nvme"
-	Title  string // such as "GCE, NVMe"
-	Source string // how it is known what the disks present
+	Name string // such as "gce-nvme"
 
 	id      func(d digest) string
 	disk    func(v volume) simnode.Disk // nil if nothing is attached
@@ -55,9 +53,9 @@ func (c Cloud) VolumeID(name string) string { return c.id(digestOf(c.Name, name)
 
 func digestOf(cloud, name string) digest { return sha256.Sum256([]byte(cloud + " " + name)) }
 
-// Attached reports whether the disks of volumes are attached to the node. If not, the node
+// attached reports whether the disks of volumes are attached to the node. If not, the node
 // reaches them through the network.
-func (c Cloud) Attached() bool { return c.disk != nil }
+func (c Cloud) attached() bool { return c.disk != nil }
 
 // Secrets returns the secrets with which nodes reach volumes, by the names that drivers of
 // the cloud know.
@@ -65,13 +63,8 @@ func (c Cloud) Secrets() map[string]string { return maps.Clone(c.secrets) }
 
 // Clouds returns the presets. The first of each cloud is the one of its newer machines.
 func Clouds() []Cloud {
-	const (
-		printed = "printed by real nodes"
-		code    = "according to the driver's code"
-		assumed = "assumed: the driver looks for this serial number, and what a node prints was not seen"
-	)
 	ebs := func(d digest) string { return "vol-0" + d.hex(16) }
-	pd := func(d digest) string { return "projects/" + Project + "/zones/" + Zone + "/disks/pvc-" + d.hex(12) }
+	pd := func(d digest) string { return "projects/" + project + "/zones/" + zone + "/disks/pvc-" + d.hex(12) }
 	azure := func(d digest) string {
 		return "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/lab/providers/Microsoft.Compute/disks/pvc-" + d.hex(12)
 	}
@@ -85,33 +78,39 @@ func Clouds() []Cloud {
 	pvc := func(d digest) string { return "pvc-" + d.hex(12) }
 	smb := map[string]string{"username": user, "password": password}
 	return []Cloud{
-		{Name: "ebs", Title: "EC2, NVMe", Source: printed, id: ebs, publish: devicePath,
+		// EC2, NVMe.
+		{Name: "ebs", id: ebs, publish: devicePath,
 			disk: func(v volume) simnode.Disk {
 				return simnode.Disk{Bus: "nvme", Product: "Amazon Elastic Block Store", Serial: compact(v.id) + "_00000001."}
 			}},
-		{Name: "ebs-scsi", Title: "EC2, paravirtual", Source: assumed, id: ebs, publish: devicePath,
+		// EC2, paravirtual; assumed: the driver looks for this serial number, and what a node prints was not seen.
+		{Name: "ebs-scsi", id: ebs, publish: devicePath,
 			disk: func(v volume) simnode.Disk {
 				return simnode.Disk{Bus: "scsi", Vendor: "AWS", Product: "PVDISK", Serial: compact(v.id),
 					Address: &simnode.Address{Target: uint8(v.slot + 1)}}
 			}},
-		{Name: "gce-nvme", Title: "GCE, NVMe", Source: code, id: pd,
+		// GCE, NVMe; according to the driver's code.
+		{Name: "gce-nvme", id: pd,
 			disk: func(v volume) simnode.Disk {
 				return simnode.Disk{Bus: "nvme", Product: "nvme_card-pd", Serial: namespaceSerial(v.namespace())}
 			}},
-		{Name: "gce", Title: "GCE, SCSI", Source: printed, id: pd,
+		// GCE, SCSI.
+		{Name: "gce", id: pd,
 			disk: func(v volume) simnode.Disk {
 				return simnode.Disk{Bus: "scsi", Vendor: "Google", Product: "PersistentDisk", Serial: strings.Repeat(" ", 20),
 					Location:    fmt.Sprintf("PCI Slot 3 : Adapter 0 : Port 0 : Target %d : LUN 0", v.slot+1),
 					Address:     &simnode.Address{Target: uint8(v.slot + 1)},
 					Identifiers: []simnode.Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  " + base(v.id)}}}
 			}},
-		{Name: "azure-nvme", Title: "Azure, NVMe", Source: printed, id: azure,
+		// Azure, NVMe.
+		{Name: "azure-nvme", id: azure,
 			publish: func(v volume) map[string]string { return lun(v.slot) },
 			disk: func(v volume) simnode.Disk {
 				return simnode.Disk{Bus: "nvme", Product: "MSFT NVMe Accelerator v1.0",
 					Location: fmt.Sprintf("Integrated : Bus %d : Device 0 : Function 0 : Adapter 0", 12606208+v.slot)}
 			}},
-		{Name: "azure", Title: "Azure, SCSI", Source: printed, id: azure,
+		// Azure, SCSI.
+		{Name: "azure", id: azure,
 			publish: func(v volume) map[string]string { return lun(scsiLUN(v)) },
 			// The temporary disk is on the adapter of the disk of Windows, which has LUN 0, and has
 			// the LUN of a data disk (azuredisk-csi-driver issue 2661).
@@ -123,7 +122,8 @@ func Clouds() []Cloud {
 					Location:    fmt.Sprintf("Integrated : Bus 0 : Device 63667 : Function 30747 : Adapter 1 : Port 0 : Target 0 : LUN %d", scsiLUN(v)),
 					Identifiers: []simnode.Identifier{{CodeSet: "binary", Type: 3, Hex: "60022480" + v.digest.hex(24)}}}
 			}},
-		{Name: "vsphere", Title: "vSphere, disk.EnableUUID", Source: printed,
+		// vSphere, with disk.EnableUUID.
+		{Name: "vsphere",
 			id: func(d digest) string {
 				h := d.hex(32)
 				return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
@@ -135,30 +135,36 @@ func Clouds() []Cloud {
 				return simnode.Disk{Bus: "sas", Vendor: "VMware", Product: "Virtual disk", Location: "SCSI0",
 					Identifiers: []simnode.Identifier{{CodeSet: "binary", Type: 3, Hex: vmdk(v.digest)}}}
 			}},
-		{Name: "example", Title: "the example driver", Source: "its code",
+		// The example driver; according to its code.
+		{Name: "example",
 			id:      func(d digest) string { return "disk#" + serial(d) },
 			publish: func(v volume) map[string]string { return map[string]string{"serialNumber": serial(v.digest)} },
 			disk:    func(v volume) simnode.Disk { return simnode.Disk{Serial: serial(v.digest)} }},
-		{Name: "example-smb", Title: "the example driver, SMB", Source: "its code", secrets: smb,
+		// The example driver, SMB; according to its code.
+		{Name: "example-smb", secrets: smb,
 			id:      func(d digest) string { return "smb#" + fileServer + "#" + share + "#" + pvc(d) },
 			network: directory(pvc)},
-		{Name: "example-iscsi", Title: "the example driver, iSCSI", Source: "its code",
+		// The example driver, iSCSI; according to its code.
+		{Name: "example-iscsi",
 			secrets: map[string]string{"chapUser": user, "chapSecret": chapSecret},
 			id: func(d digest) string {
 				return fmt.Sprintf("iscsi#%s#%d#%s#0", portal.Address, portal.Port, iqn(d))
 			},
 			network: target{}},
-		{Name: "smb", Title: "SMB share", Source: code, secrets: smb,
+		// SMB share; according to the driver's code.
+		{Name: "smb", secrets: smb,
 			id:      func(d digest) string { return fileServer + "/" + share + "##" + pvc(d) + "#" },
 			context: func(volume) map[string]string { return map[string]string{"source": "//" + fileServer + "/" + share} },
 			network: directory(nil)},
-		{Name: "smb-subdir", Title: "SMB, a directory of a share", Source: code, secrets: smb,
+		// SMB, a directory of a share; according to the driver's code.
+		{Name: "smb-subdir", secrets: smb,
 			id: func(d digest) string { return fileServer + "/" + share + "#" + pvc(d) + "#" + pvc(d) + "#" },
 			context: func(v volume) map[string]string {
 				return map[string]string{"source": "//" + fileServer + "/" + share, "subDir": pvc(v.digest)}
 			},
 			network: directory(pvc)},
-		{Name: "azurefile", Title: "Azure File, SMB", Source: code,
+		// Azure File, SMB; according to the driver's code.
+		{Name: "azurefile",
 			secrets: map[string]string{"azurestorageaccountname": azureAccount, "azurestorageaccountkey": azureKey},
 			id:      func(d digest) string { return "lab#" + azureAccount + "#" + pvc(d) + "###default" },
 			context: func(v volume) map[string]string {

@@ -107,7 +107,7 @@ func (c *Controller) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeRespon
 // ControllerGetCapabilities implements csi.ControllerServer.
 func (c *Controller) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
 	types := []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME}
-	if c.cloud.Attached() {
+	if c.cloud.attached() {
 		types = append(types, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME)
 	} else if _, ok := c.cloud.network.(grower); ok {
 		types = append(types, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME)
@@ -227,7 +227,7 @@ func (c *Controller) ControllerPublishVolume(_ context.Context, in *csi.Controll
 
 // attach attaches a disk to the node. The caller holds c.mu.
 func (c *Controller) attach(v *created) error {
-	if !c.cloud.Attached() {
+	if !c.cloud.attached() {
 		return nil
 	}
 	if err := c.complete(); err != nil {
@@ -299,7 +299,7 @@ func (c *Controller) ControllerUnpublishVolume(_ context.Context, in *csi.Contro
 	if v == nil || v.nodeID == "" {
 		return &csi.ControllerUnpublishVolumeResponse{}, nil
 	}
-	if c.cloud.Attached() {
+	if c.cloud.attached() {
 		// Clouds find nothing to do if the disk is gone from the machine.
 		if err := c.node.DetachDisk(v.number); err != nil && !errors.Is(err, hosterr.ErrNotFound) {
 			return nil, fmt.Errorf("detach the disk of volume %q: %w", v.id, err)

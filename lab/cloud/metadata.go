@@ -12,11 +12,11 @@ import (
 
 // What the metadata servers say about the node.
 const (
-	Project  = "lab-project"         // of GCE
-	Zone     = "us-central1-a"       // of GCE
-	Instance = "lab-node"            // of GCE
-	Region   = "us-east-1"           // of EC2
-	EC2Node  = "i-0123456789abcdef0" // ID of the instance of EC2
+	project  = "lab-project"         // of GCE
+	zone     = "us-central1-a"       // of GCE
+	instance = "lab-node"            // of GCE
+	region   = "us-east-1"           // of EC2
+	ec2Node  = "i-0123456789abcdef0" // ID of the instance of EC2
 	machine  = "n2-standard-4"
 )
 
@@ -29,16 +29,16 @@ const (
 // Answers are of the published forms of both clouds. Everything else is 404.
 func (c *Controller) Metadata() http.Handler {
 	texts := map[string]string{
-		"/computeMetadata/v1/project/project-id":        Project,
-		"/computeMetadata/v1/instance/zone":             "projects/123456789012/zones/" + Zone,
-		"/computeMetadata/v1/instance/name":             Instance,
+		"/computeMetadata/v1/project/project-id":        project,
+		"/computeMetadata/v1/instance/zone":             "projects/123456789012/zones/" + zone,
+		"/computeMetadata/v1/instance/name":             instance,
 		"/computeMetadata/v1/instance/machine-type":     "projects/123456789012/machineTypes/" + machine,
 		"/latest/meta-data/block-device-mapping":        "ami\nroot",
-		"/latest/meta-data/instance-id":                 EC2Node,
-		"/latest/meta-data/placement/region":            Region,
+		"/latest/meta-data/instance-id":                 ec2Node,
+		"/latest/meta-data/placement/region":            region,
 		"/latest/meta-data/network/interfaces/macs":     "0a:00:00:00:00:01/",
 		"/latest/meta-data/instance-type":               "m5.large",
-		"/latest/meta-data/placement/availability-zone": Region + "a",
+		"/latest/meta-data/placement/availability-zone": region + "a",
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Clients recognize GCE by this header. Windows' own proxies add no path.
@@ -55,8 +55,8 @@ func (c *Controller) Metadata() http.Handler {
 		case path == "/computeMetadata/v1/instance/disks":
 			writeJSON(w, c.googleDisks())
 		case path == "/latest/dynamic/instance-identity/document":
-			writeJSON(w, map[string]string{"instanceId": EC2Node, "instanceType": "m5.large", "region": Region,
-				"availabilityZone": Region + "a", "accountId": "123456789012", "architecture": "x86_64"})
+			writeJSON(w, map[string]string{"instanceId": ec2Node, "instanceType": "m5.large", "region": region,
+				"availabilityZone": region + "a", "accountId": "123456789012", "architecture": "x86_64"})
 		case texts[path] != "":
 			fmt.Fprint(w, texts[path])
 		default:
@@ -114,6 +114,6 @@ func (c *Controller) StartMetadata(ctx context.Context) (address string, err err
 func Environment(address string) []string {
 	return []string{
 		"GCE_METADATA_HOST=" + address, "HTTP_PROXY=http://" + address,
-		"AWS_EC2_METADATA_SERVICE_ENDPOINT=http://" + address, "AWS_REGION=" + Region,
+		"AWS_EC2_METADATA_SERVICE_ENDPOINT=http://" + address, "AWS_REGION=" + region,
 	}
 }

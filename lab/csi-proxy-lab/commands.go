@@ -13,117 +13,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
 
 	"github.com/kubernetes-csi/csi-proxy/lab/cloud"
-	"github.com/kubernetes-csi/csi-proxy/lab/mirror"
 	"github.com/kubernetes-csi/csi-proxy/lab/sanity"
 	"github.com/kubernetes-csi/csi-proxy/lab/storageclass"
 	"github.com/kubernetes-csi/csi-proxy/lab/story"
 )
-
-// starting is how long a lab may take to start.
-const starting = 3 * time.Minute
-
-// ending is how long a lab may take to end.
-const ending = 30 * time.Second
-
-// up starts the process in the background.
-func up(ctx context.Context, o *options) error {
-	switch _, err := ask(ctx, "state", nil); {
-	case err == nil:
-		return fmt.Errorf("a lab runs already in %s; end it with: csi-proxy-lab down", directory())
-	case !errors.Is(err, errNoLab):
-		return err
-	}
-	for _, arg := range o.args {
-		if name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); name == "kubelet-path" {
-			return fmt.Errorf("%s: the lab has the kubelet's files in %s only", arg, mirror.Dir)
-		}
-	}
-	if err := makeDirectory(); err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	relay := o.relay
-	if relay == "" {
-		beside := filepath.Join(filepath.Dir(self), "csi-proxy-relay.exe")
-		if _, err := os.Stat(beside); err == nil {
-			relay = beside
-		}
-	}
-	node := o.node
-	if node != "" {
-		if node, err = filepath.Abs(node); err != nil {
-			return err
-		}
-	}
-	log, err := os.Create(logFile())
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	start := time.Now()
-	// setsid: it outlives this command and its terminal.
-	args := []string{self, background, "--relay=" + relay, "--node=" + node, fmt.Sprintf("--plain=%t", o.plain), fmt.Sprintf("--beta=%t", o.beta), "--"}
-	cmd := exec.Command("setsid", append(args, o.args...)...)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	limit := time.After(starting)
-	for {
-		if _, err := ask(ctx, "state", nil); err == nil {
-			break
-		}
-		select {
-		case <-ended:
-			text, err := os.ReadFile(logFile())
-			return errors.Join(errors.New("the lab does not start: "+reason(string(text))), err, removeDirectory())
-		case <-limit:
-			return errors.Join(fmt.Errorf("the lab has not started after %v; its log is %s", starting, logFile()), cmd.Process.Kill())
-		case <-ctx.Done():
-			return interrupt(cmd.Process, ended)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	fmt.Fprintf(o.stdout, "The lab is up, after %.1f s. csi-proxyctl reaches its node with\n\n  export %s=%s\n", time.Since(start).Seconds(), pipe.DirVariable, quote(pipes()))
-	return nil
-}
-
-// reason returns the error at the end of a log, or all of it.
-func reason(log string) string {
-	log = strings.TrimSpace(log)
-	const before = "csi-proxy-lab: "
-	if i := strings.LastIndex("\n"+log, "\n"+before); i >= 0 {
-		return log[i+len(before):]
-	}
-	return log
-}
-
-// interrupt ends a lab that starts, and removes its files.
-func interrupt(p *os.Process, ended <-chan error) error {
-	_ = p.Signal(syscall.SIGTERM) // fails if it has ended
-	select {
-	case <-ended:
-	case <-time.After(ending):
-		_ = p.Kill() // Wine ends with it
-		<-ended
-	}
-	return errors.Join(errors.New("interrupted; the lab was not started"), removeDirectory())
-}
-
-// quote returns a word of a shell command.
-func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 func runDriver(ctx context.Context, o *options) error {
 	s, err := current(ctx, o)
@@ -186,7 +84,7 @@ func runSanity(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	report, err := os.Create(reportFile())
+	report, err := os.Create(filepath.Join(os.Getenv(variable), "csi-sanity.txt"))
 	if err != nil {
 		return err
 	}
@@ -205,7 +103,7 @@ func runSanity(ctx context.Context, o *options) error {
 	}
 	fmt.Fprintf(o.stdout, "csi-sanity: %s, in %.1f s\n", results[0], time.Since(start).Seconds())
 	if len(failed) > 0 {
-		return fmt.Errorf("%d specs of csi-sanity failed; its report is %s", len(failed), reportFile())
+		return fmt.Errorf("%d specs of csi-sanity failed; its report is %s", len(failed), report.Name())
 	}
 	return nil
 }
@@ -249,7 +147,7 @@ type file struct {
 	Exists            bool
 }
 
-// askFile lets the process in the background do something with a file.
+// askFile lets the process of the lab do something with a file.
 func askFile(ctx context.Context, f file) (file, error) {
 	out, err := ask(ctx, "file", f)
 	if err == nil {
@@ -354,34 +252,5 @@ func show(ctx context.Context, o *options, name string) error {
 	return err
 }
 
-func logs(ctx context.Context, o *options) error  { return show(ctx, o, "logs") }
-func files(ctx context.Context, o *options) error { return show(ctx, o, "files") }
-func kill(ctx context.Context, o *options) error  { return show(ctx, o, "kill") }
-
-func down(ctx context.Context, o *options) error {
-	s, err := current(ctx, o)
-	if err != nil {
-		return err
-	}
-	if _, err := ask(ctx, "down", nil); err != nil {
-		return err
-	}
-	for deadline := time.Now().Add(ending); runs(s.Process); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the lab's process %d still runs after %v; its log is %s", s.Process, ending, logFile())
-		}
-	}
-	return removeDirectory()
-}
-
-// runs reports whether a process runs. One that has ended, and whose parent does not wait
-// for it, does not run.
-func runs(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	// The state is after the name, which may have spaces and parentheses.
-	_, rest, _ := strings.Cut(string(stat[max(0, bytes.LastIndexByte(stat, ')')):]), " ")
-	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
-}
+func logs(ctx context.Context, o *options) error { return show(ctx, o, "logs") }
+func kill(ctx context.Context, o *options) error { return show(ctx, o, "kill") }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,9 +12,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -24,11 +28,15 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 
 	"github.com/kubernetes-csi/csi-proxy/lab/cloud"
+	"github.com/kubernetes-csi/csi-proxy/lab/mirror"
 	"github.com/kubernetes-csi/csi-proxy/lab/winlab"
 )
 
-// background is the command of the process that has the lab. up starts it.
-const background = "in-background"
+// variable is a variable of the lab's shell. It has the directory of the lab's files.
+const variable = "CSI_PROXY_LAB"
+
+// control returns the socket of the lab's process.
+func control(dir string) string { return filepath.Join(dir, "control.sock") }
 
 func clouds() []string {
 	var names []string
@@ -38,12 +46,11 @@ func clouds() []string {
 	return names
 }
 
-// running is the lab of the process in the background.
+// running is the lab of this process.
 type running struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	node   *simnode.Node
-	lab    *winlab.Lab
+	ctx  context.Context
+	node *simnode.Node
+	lab  *winlab.Lab
 
 	mu sync.Mutex
 
@@ -53,7 +60,6 @@ type running struct {
 
 // state is what commands need to know of the lab.
 type state struct {
-	Process    int    // ID of the process in the background
 	Endpoint   string // of the driver; empty if none runs
 	Cloud      string
 	Controller string   // address of the cloud's controller
@@ -68,56 +74,90 @@ type request struct {
 	Files map[string]string // by their paths in Wine
 }
 
-// serveLab is the process in the background.
-func serveLab(ctx context.Context, o *options) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if err := os.MkdirAll(pipes(), 0o700); err != nil {
-		return err
-	}
-	if err := os.Setenv(pipe.DirVariable, pipes()); err != nil {
-		return err
+// start starts the lab, and the shell in it.
+func start(ctx context.Context, o *options) (err error) {
+	for _, arg := range o.args {
+		if name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); name == "kubelet-path" {
+			return fmt.Errorf("%s: the lab has the kubelet's files in %s only", arg, mirror.Dir)
+		}
 	}
 	description, err := describe(o.node)
 	if err != nil {
 		return err
+	}
+	began := time.Now()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "lab") // short, because of the sockets
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	pipes := filepath.Join(dir, "pipes")
+	if err := errors.Join(os.Mkdir(pipes, 0o700), os.Setenv(pipe.DirVariable, pipes)); err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	relay := filepath.Join(filepath.Dir(self), "csi-proxy-relay.exe")
+	if _, err := os.Stat(relay); err != nil {
+		relay = "" // it is built
 	}
 	n, err := simnode.Open(description)
 	if err != nil {
 		return err
 	}
 	defer n.Close()
-	proxyFlags := o.args
+	flags := o.args
 	if o.beta {
-		proxyFlags = append([]string{"-enable-api=" + strings.Join(winlab.BeforeV1(), ",")}, proxyFlags...)
+		flags = append([]string{"-enable-api=" + strings.Join(winlab.BeforeV1(), ",")}, flags...)
 	}
-	config := winlab.Config{Plain: o.plain, Relay: o.relay, Log: os.Stderr, Serve: serve.Config{Flags: proxyFlags, StandardPipes: true, Control: true}}
-	r := &running{ctx: ctx, cancel: cancel, node: n, end: func() {}}
-	if r.lab, err = winlab.Open(ctx, n, config); err != nil {
-		return err
+	r := &running{ctx: ctx, node: n, end: func() {}}
+	r.lab, err = winlab.Open(ctx, n, winlab.Config{Relay: relay, Log: log, Serve: serve.Config{Flags: flags, StandardPipes: true, Control: true}})
+	if err != nil {
+		return interrupted(ctx, err)
 	}
 	defer func() {
 		n.ClearFaults()
-		if err := r.lab.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, "csi-proxy-lab:", err)
-		}
+		err = errors.Join(err, r.lab.Close())
 	}()
-	l, err := net.Listen("unix", control())
+	l, err := net.Listen("unix", control(dir))
 	if err != nil {
 		return err
 	}
 	s := &http.Server{Handler: r.handler(), BaseContext: func(net.Listener) context.Context { return ctx }}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
+	defer s.Close()
+	go func() { _ = s.Serve(l) }() // ends with Close
+
+	fmt.Fprintf(o.stdout, "The lab is up, after %.1f s. csi-proxyctl of this shell reaches its node; its log is %s.\n", time.Since(began).Seconds(), log.Name())
+	shell := exec.CommandContext(ctx, cmp.Or(os.Getenv("SHELL"), "/bin/sh"))
+	shell.Env = append(os.Environ(), variable+"="+dir, "PATH="+filepath.Dir(self)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	shell.Stdin, shell.Stdout, shell.Stderr = o.stdin, o.stdout, o.stderr
+	err = interrupted(ctx, shell.Run())
+	if code := shell.ProcessState; err != nil && ctx.Err() == nil && code != nil {
+		return ended(max(1, code.ExitCode()))
 	}
-	// The answer to down is sent, and so is that of a run, which the context ends.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), ending/2)
-	defer cancel()
-	return s.Shutdown(last)
+	return err
+}
+
+// ended is the error for a shell that ended with another exit code than 0.
+type ended int
+
+func (e ended) Error() string { return fmt.Sprintf("the shell ended with exit code %d", int(e)) }
+
+// interrupted returns what an error is after Ctrl+C.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return err
 }
 
 // describe returns the description of the node: that of a file, and what clouds need. An empty
@@ -173,7 +213,7 @@ func (r *running) handler() http.Handler {
 	handle("state", func(_ context.Context, w io.Writer, _ []byte) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.state.Process, r.state.Endpoint = os.Getpid(), r.lab.Endpoint()
+		r.state.Endpoint = r.lab.Endpoint()
 		return json.NewEncoder(w).Encode(r.state)
 	})
 	handle("cloud", func(_ context.Context, _ io.Writer, name []byte) error { return r.setCloud(string(name)) })
@@ -192,7 +232,6 @@ func (r *running) handler() http.Handler {
 		_, err := io.WriteString(w, r.lab.Output())
 		return err
 	})
-	handle("files", func(_ context.Context, w io.Writer, _ []byte) error { r.lab.ShowFiles(w); return nil })
 	handle("proxy", func(_ context.Context, _ io.Writer, what []byte) error {
 		p := r.lab.Proxy
 		return map[string]func() error{"stop": p.Stop, "kill": p.Kill, "start": p.Restart, "restart": p.Restart}[string(what)]()
@@ -209,7 +248,6 @@ func (r *running) handler() http.Handler {
 		return json.NewEncoder(w).Encode(f)
 	})
 	handle("kill", func(context.Context, io.Writer, []byte) error { r.lab.Kill(); return nil })
-	handle("down", func(context.Context, io.Writer, []byte) error { r.cancel(); return nil })
 	return mux
 }
 
@@ -267,17 +305,11 @@ func (r *running) setCloud(name string) error {
 	return nil
 }
 
-// errNoLab is the error of ask if no process is in the background.
-var errNoLab = errors.New("no lab runs")
-
-// ask calls the process in the background.
+// ask calls the process of the lab.
 func ask(ctx context.Context, name string, in any) ([]byte, error) {
-	none := fmt.Errorf("%w in %s; start one with: csi-proxy-lab up", errNoLab, directory())
-	switch err := checkDirectory(); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, none
-	case err != nil:
-		return nil, err
+	dir := os.Getenv(variable)
+	if dir == "" {
+		return nil, errors.New("no lab runs in this shell; start one, and a shell in it, with: csi-proxy-lab")
 	}
 	body, ok := in.(string)
 	if !ok && in != nil {
@@ -288,7 +320,7 @@ func ask(ctx context.Context, name string, in any) ([]byte, error) {
 		body = string(b)
 	}
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", control())
+		return new(net.Dialer).DialContext(ctx, "unix", control(dir))
 	}}}
 	defer client.CloseIdleConnections()
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://lab/"+name, strings.NewReader(body))
@@ -296,15 +328,12 @@ func ask(ctx context.Context, name string, in any) ([]byte, error) {
 		return nil, err
 	}
 	a, err := client.Do(q)
-	var op *net.OpError
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%s: %w", name, ctx.Err())
-	case errors.As(err, &op) && op.Op == "dial":
-		return nil, none
 	default:
-		return nil, fmt.Errorf("%s: the lab does not answer: %w; its log is %s", name, err, logFile())
+		return nil, fmt.Errorf("%s: the lab does not answer: %w", name, err)
 	}
 	defer a.Body.Close()
 	out, err := io.ReadAll(a.Body)

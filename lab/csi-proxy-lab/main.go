@@ -1,14 +1,13 @@
 // Command csi-proxy-lab runs the Windows build of a CSI driver on Linux: under Wine, with
 // CSI Proxy on a simulated node, the kubelet's directories, a cloud that attaches disks,
-// and csi-sanity.
+// and csi-sanity. Without a command it starts the lab, and a shell in which the commands reach it;
+// the lab ends with the shell:
 //
-//	csi-proxy-lab up
+//	csi-proxy-lab
 //	csi-proxy-lab run --cloud ebs driver.exe --mode=node --endpoint=ENDPOINT
 //	csi-proxy-lab sanity
 //	csi-proxy-lab story
-//	csi-proxy-lab down
-//
-// A lab runs in the background, until down.
+//	exit
 package main
 
 import (
@@ -27,7 +26,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // command is a command of the program.
@@ -39,15 +38,16 @@ type command struct {
 
 // options are what a command was called with.
 type options struct {
-	args   []string
-	stdout io.Writer
+	args           []string
+	stdin          io.Reader
+	stdout, stderr io.Writer
 
-	plain, beta bool
-	node, relay string
-	cloud       string
-	env         list
-	files       list
-	before      list
+	beta   bool
+	node   string
+	cloud  string
+	env    list
+	files  list
+	before list
 	class
 }
 
@@ -79,12 +79,10 @@ func commands() []command {
 		f.Var(&o.mountFlags, "mount-flag", "`option` of the mount; can be given several times")
 	}
 	return []command{
-		{"up", "[-- CSI-PROXY-FLAG...]", "start the lab: Wine, a simulated node and CSI Proxy, with flags of csi-proxy such as -read-only-disks=keep", func(f *flag.FlagSet, o *options) {
-			f.BoolVar(&o.plain, "plain", false, "mounted volumes are plain directories, of the size of this machine's disk")
+		{"", "[-- CSI-PROXY-FLAG...]", "start the lab: Wine, a simulated node and CSI Proxy, with flags of csi-proxy such as -read-only-disks=keep; and a shell", func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.beta, "beta", false, "CSI Proxy serves the versions before v1 only")
 			f.StringVar(&o.node, "node", "", "YAML `file` that describes the node, as for -node-config of csi-proxy-sim")
-			f.StringVar(&o.relay, "relay", "", "`path` of csi-proxy-relay.exe; default: beside this program, else it is built with go")
-		}, up},
+		}, start},
 		{"run", "DRIVER.exe [ARGUMENT...]", "run a driver, or any program such as a test, in place of the one that runs; ENDPOINT and ADDRESS in an argument stand for where it must listen", func(f *flag.FlagSet, o *options) {
 			cloudFlag(f, o)
 			f.Var(&o.env, "env", "`NAME=value` of the driver's environment; can be given several times")
@@ -97,49 +95,48 @@ func commands() []command {
 		}, runStory},
 		{"proxy", "stop|start|restart|kill", "stop or start CSI Proxy, as an update or a crash does", nil, changeProxy},
 		{"logs", "", "print the output of the driver", nil, logs},
-		{"files", "", "print the kubelet's directories, as the driver sees them", nil, files},
 		{"kill", "", "end the driver as the end of its container does; run starts it again", nil, kill},
-		{"down", "", "end the lab and its driver", nil, down},
 	}
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := dispatch(ctx, args, stdout, stderr)
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	err := dispatch(ctx, args, &options{stdin: stdin, stdout: stdout, stderr: stderr})
+	var shell ended
 	switch {
 	case err == nil:
 		return 0
 	case errors.Is(err, errUsage):
 		return 2
+	case errors.As(err, &shell): // it has said why
+		return int(shell)
 	}
 	fmt.Fprintf(stderr, "csi-proxy-lab: %v\n", err)
 	return 1
 }
 
-func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
-		usage(stderr)
-		return errUsage
+func dispatch(ctx context.Context, args []string, o *options) error {
+	name := ""
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		name, args = args[0], args[1:]
 	}
-	if args[0] == "--help" || args[0] == "-h" || args[0] == "help" {
-		usage(stdout)
-		return nil
-	}
-	all := append(commands(), command{name: background, args: commands()[0].args, flags: commands()[0].flags, run: serveLab})
-	for _, c := range all {
-		if c.name != args[0] {
+	for _, c := range commands() {
+		if c.name != name {
 			continue
 		}
-		o := &options{stdout: stdout}
 		f := flag.NewFlagSet(c.name, flag.ContinueOnError)
-		f.SetOutput(stderr)
+		f.SetOutput(o.stderr)
 		f.Usage = func() {
-			fmt.Fprintf(f.Output(), "usage: csi-proxy-lab %s [FLAG...] %s\n\n%s.\n\n", c.name, c.args, c.does)
+			if c.name == "" {
+				usage(o.stderr)
+			} else {
+				fmt.Fprintf(o.stderr, "usage: csi-proxy-lab %s [FLAG...] %s\n\n%s.\n\n", c.name, c.args, c.does)
+			}
 			f.PrintDefaults()
 		}
 		if c.flags != nil {
 			c.flags(f, o)
 		}
-		switch err := f.Parse(args[1:]); {
+		switch err := f.Parse(args); {
 		case errors.Is(err, flag.ErrHelp):
 			return nil
 		case err != nil:
@@ -152,17 +149,17 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		}
 		return c.run(ctx, o)
 	}
-	fmt.Fprintf(stderr, "csi-proxy-lab: unknown command %q\n", args[0])
-	usage(stderr)
+	fmt.Fprintf(o.stderr, "csi-proxy-lab: unknown command %q\n", name)
+	usage(o.stderr)
 	return errUsage
 }
 
 func usage(w io.Writer) {
-	fmt.Fprint(w, "usage: csi-proxy-lab COMMAND [FLAG...]\n\nRuns the Windows build of a CSI driver on Linux, under Wine, on a simulated node.\n\n")
+	fmt.Fprint(w, "usage: csi-proxy-lab [FLAG...] [-- CSI-PROXY-FLAG...]\n       csi-proxy-lab COMMAND [FLAG...]\n\nRuns the Windows build of a CSI driver on Linux, under Wine, on a simulated node. Without a command it\nstarts the lab and a shell, and the lab ends with the shell. In the shell:\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, c := range commands() {
+	for _, c := range commands()[1:] {
 		fmt.Fprintf(t, "  %s\t%s\n", c.name, c.does)
 	}
 	t.Flush()
-	fmt.Fprint(w, "\ncsi-proxy-lab COMMAND --help shows the flags. The lab's files are in $CSI_PROXY_LAB_DIR,\na directory that is new or empty, else in csi-proxy-lab-<user ID> of the directory for\ntemporary files.\n")
+	fmt.Fprint(w, "\ncsi-proxy-lab COMMAND --help shows the flags of a command.\n\n")
 }

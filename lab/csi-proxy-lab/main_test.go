@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -16,41 +17,38 @@ import (
 )
 
 func TestUsage(t *testing.T) {
-	t.Setenv("CSI_PROXY_LAB_DIR", filepath.Join(t.TempDir(), "lab"))
+	t.Setenv(variable, "")
 	for _, c := range []struct {
-		args   []string
-		code   int
-		stdout string
-		stderr string
+		args []string
+		code int
+		want string
 	}{
-		{nil, 2, "", "usage: csi-proxy-lab"},
-		{[]string{"--help"}, 0, "csi-sanity", ""},
-		{[]string{"nonsense"}, 2, "", `unknown command "nonsense"`},
-		{[]string{"up", "--help"}, 0, "", "-plain"},
-		{[]string{"up", "--", `-kubelet-path=D:\k`}, 1, "", "kubelet's files in"},
-		{[]string{"run"}, 2, "", "DRIVER.exe"},
-		{[]string{"sanity", "--nonsense"}, 2, "", "not defined"},
-		{[]string{"run", "driver.exe"}, 1, "", "start one with: csi-proxy-lab up"},
-		{[]string{"down"}, 1, "", "no lab runs"},
+		{[]string{"--help"}, 0, "csi-sanity"},
+		{[]string{"--help"}, 0, "-node file"},
+		{[]string{"nonsense"}, 2, `unknown command "nonsense"`},
+		{[]string{"--", `-kubelet-path=D:\k`}, 1, "kubelet's files in"},
+		{[]string{"--node", "none.yaml"}, 1, "--node none.yaml: "},
+		{[]string{"run"}, 2, "DRIVER.exe"},
+		{[]string{"run", "--help"}, 0, "-cloud"},
+		{[]string{"sanity", "--nonsense"}, 2, "not defined"},
+		{[]string{"run", "driver.exe"}, 1, "no lab runs in this shell"},
 	} {
-		var stdout, stderr bytes.Buffer
-		code := run(t.Context(), c.args, &stdout, &stderr)
-		if code != c.code || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) {
-			t.Errorf("run(%q) = %d, stdout %q, stderr %q, want %d, %q, %q", c.args, code, stdout.String(), stderr.String(), c.code, c.stdout, c.stderr)
+		var out bytes.Buffer
+		if code := run(t.Context(), c.args, nil, &out, &out); code != c.code || !strings.Contains(out.String(), c.want) {
+			t.Errorf("run(%q) = %d, %q, want %d, %q", c.args, code, &out, c.code, c.want)
 		}
 	}
 }
 
-// The errors of an interrupted call, and of one without an answer, say so: a lab runs.
+// The errors of an interrupted call, and of one without an answer, say so.
 func TestAsk(t *testing.T) {
-	// Short, because of the socket.
-	dir, err := os.MkdirTemp("", "lab")
+	dir, err := os.MkdirTemp("", "lab") // short, because of the socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	t.Setenv("CSI_PROXY_LAB_DIR", dir)
-	l, err := net.Listen("unix", control())
+	t.Setenv(variable, dir)
+	l, err := net.Listen("unix", control(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,40 +75,46 @@ func TestAsk(t *testing.T) {
 	if _, err := ask(t.Context(), "run", nil); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("a call without an answer = %v", err)
 	}
-	go accept()
-	go func() { (<-accepted).Close() }()
-	if err := up(t.Context(), &options{}); err == nil || !strings.Contains(err.Error(), "does not answer") {
-		t.Errorf("up where a lab does not answer = %v, want its error", err)
+}
+
+// shell is the program with commands for its shell, in the directory of the project. The directory
+// for temporary files is returned, too.
+func shell(t *testing.T, commands string, args ...string) (lab *exec.Cmd, out *bytes.Buffer, temporary string) {
+	t.Helper()
+	temporary, err := os.MkdirTemp("", "") // short, because of the sockets
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := os.Stat(control()); err != nil {
-		t.Errorf("up has removed the socket of a lab that does not answer: %v", err)
+	t.Cleanup(func() { os.RemoveAll(temporary) })
+	lab, out = exec.CommandContext(t.Context(), "bin/csi-proxy-lab", args...), new(bytes.Buffer)
+	lab.Dir, lab.Env = filepath.Join("..", ".."), append(os.Environ(), "SHELL=/bin/bash", "TMPDIR="+temporary)
+	lab.Stdin, lab.Stdout, lab.Stderr = strings.NewReader(commands), out, out
+	return lab, out, temporary
+}
+
+// gone checks that nothing of a lab is left.
+func gone(t *testing.T, temporary string) {
+	t.Helper()
+	if left, err := filepath.Glob(filepath.Join(temporary, "lab*")); err != nil || len(left) > 0 {
+		t.Errorf("files of the lab are left: %q, %v", left, err)
 	}
 }
 
-// The error of a lab that does not start is all that is shown of its log, unless it has crashed.
-func TestReason(t *testing.T) {
-	for log, want := range map[string]string{
-		"": "", "csi-proxy-lab: no Wine\n": "no Wine", "a line\ncsi-proxy-lab: --node: bad\nand more\n": "--node: bad\nand more", "panic: x\n": "panic: x",
-	} {
-		if have := reason(log); have != want {
-			t.Errorf("reason(%q) = %q, want %q", log, have, want)
-		}
+// in runs commands in a lab's shell, and returns the output.
+func in(t *testing.T, commands string, args ...string) string {
+	t.Helper()
+	lab, out, temporary := shell(t, commands, args...)
+	if err := lab.Run(); err != nil {
+		t.Errorf("csi-proxy-lab %q: %v\n%s", args, err, out)
 	}
+	gone(t, temporary)
+	return out.String()
 }
 
-// A shell reads a quoted word as it was.
-func TestQuote(t *testing.T) {
-	for _, word := range []string{"", "/tmp/lab", "two words", `it's "$HOME" \n`} {
-		out, err := exec.Command("sh", "-c", "printf %s "+quote(word)).Output()
-		if err != nil || string(out) != word {
-			t.Errorf("the shell reads %s as %q, %v, want %q", quote(word), out, err, word)
-		}
-	}
-}
-
-// TestPage runs the commands of docs/drivers/lab.md, and measures each.
+// TestPage runs the commands of docs/drivers/lab.md: those of the first block build the programs and
+// start the lab, and the others are of its shell. Then it runs what the page does not show.
 func TestPage(t *testing.T) {
-	s, err := session.Open(t.Context(), session.Options{})
+	s, err := session.Open(t.Context(), nil)
 	if errors.Is(err, session.ErrNoWine) {
 		t.Skip(err)
 	}
@@ -120,82 +124,64 @@ func TestPage(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	root, err := filepath.Abs(filepath.Join("..", ".."))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "drivers", "lab.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs", "drivers", "lab.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var commands []string
+	var blocks []string
 	for i, part := range strings.Split(string(page), "```") {
 		if text, ok := strings.CutPrefix(part, "sh needs:Wine\n"); ok && i%2 == 1 {
-			commands = append(commands, strings.Split(strings.TrimSpace(text), "\n")...)
+			blocks = append(blocks, text)
 		}
 	}
-	if len(commands) < 8 {
-		t.Fatalf("the page has the commands %q, want at least 8", commands)
+	if len(blocks) < 4 {
+		t.Fatalf("the page has the commands %q, want at least four blocks", blocks)
 	}
-	dir, err := os.MkdirTemp("", "lab") // short, because of the sockets
-	if err != nil {
-		t.Fatal(err)
+	build, ok := strings.CutSuffix(blocks[0], "bin/csi-proxy-lab\n")
+	if !ok {
+		t.Fatalf("the first commands are %q, want the start of the lab as the last", blocks[0])
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	lab := filepath.Join(dir, "lab")
-	inShell := func(ctx context.Context, command string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, "bash", "-c", command)
-		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "CSI_PROXY_LAB_DIR="+lab)
-		return cmd
+	first := exec.CommandContext(t.Context(), "bash", "-ec", build)
+	first.Dir = filepath.Join("..", "..")
+	if out, err := first.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", build, err, out)
 	}
-	shell := func(ctx context.Context, command string) (string, error) {
-		out, err := inShell(ctx, command).CombinedOutput()
-		return string(out), err
+	if out := in(t, "set -e\n"+strings.Join(blocks[1:], "")); strings.Count(out, " 0 failed, 0 skipped") != 3 {
+		t.Errorf("want three times csi-sanity without a failure, got\n%s", out)
 	}
-	t.Cleanup(func() { _, _ = shell(context.Background(), "bin/csi-proxy-lab down") }) // if the test has failed
-	for _, command := range commands {
-		start := time.Now()
-		out, err := shell(t.Context(), command)
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", command, err, out)
-		}
-		t.Attr("measured", strings.TrimSpace(command)+": "+time.Since(start).Round(100*time.Millisecond).String())
-		if strings.Contains(command, "csi-proxy-lab sanity") && !strings.Contains(out, " 0 failed, 0 skipped") {
-			t.Errorf("csi-sanity: %s", out)
-		}
-	}
-	gone := func() {
-		t.Helper()
-		if _, err := os.Stat(lab); !os.IsNotExist(err) {
-			t.Errorf("the lab's directory is left: %v", err)
-		}
-	}
-	gone()
+
 	// Ctrl+C, while the lab starts.
-	var out bytes.Buffer
-	up := inShell(t.Context(), "exec bin/csi-proxy-lab up")
-	up.Stdout, up.Stderr = &out, &out
+	up, out, temporary := shell(t, "")
 	if err := up.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the lab started", func() bool { _, err := os.Stat(filepath.Join(lab, "log")); return err == nil })
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if logs, err := filepath.Glob(filepath.Join(temporary, "lab*", "log")); err != nil || len(logs) > 0 {
+			break
+		}
+	}
 	if err := up.Process.Signal(os.Interrupt); err != nil {
 		t.Error(err)
 	}
-	if err := up.Wait(); err == nil || !strings.Contains(out.String(), "interrupted; the lab was not started") {
-		t.Errorf("csi-proxy-lab up, interrupted: %v: %s", err, &out)
+	if err := up.Wait(); err == nil || !strings.Contains(out.String(), "csi-proxy-lab: interrupted") {
+		t.Errorf("csi-proxy-lab, interrupted: %v: %s", err, out)
 	}
-	gone()
-	for _, c := range []struct{ command, want string }{
-		{"up", "The lab is up"},
+	gone(t, temporary)
+
+	// The exit code of the shell is that of the program.
+	end, out, _ := shell(t, "csi-proxyctl versions >/dev/null && exit 3")
+	if err := end.Run(); end.ProcessState.ExitCode() != 3 {
+		t.Errorf("a shell that exits with 3: %v: %s", err, out)
+	}
+
+	each(t, nil, []inShell{
 		{"sanity --cloud example", "no driver runs"},
 		{"run --cloud example bin/csi-driver.exe -no-such-flag", "csi-driver.exe ended with exit status 2"},
 		{"sanity", "no driver runs"},
 		{"run bin/csi-driver.exe -node-id=node-1", "serves CSI"},
+		{"logs; until csi-proxy-lab logs | grep 'Serving CSI'; do sleep 0.1; done", "Serving CSI"}, // it listens before it says so
 		{"kill", ""},
 		{"story", "no driver runs"},
-		{"logs", "Serving CSI"},
 		{"run bin/csi-driver.exe -node-id=node-1", "serves CSI"},
 		{"run bin/cis-driver.exe", "no such file"},
 		{"run bin/csi-proxy-lab", "not a Windows amd64 program"},
@@ -203,7 +189,7 @@ func TestPage(t *testing.T) {
 		{"proxy stop", ""},
 		{"story", "Unavailable"},
 		{"proxy start", ""},
-		{"story --before 'NodeExpandVolume=bin/csi-proxy-lab proxy kill; bin/csi-proxy-lab proxy start'", "DeleteVolume, again"},
+		{"story --before 'NodeExpandVolume=csi-proxy-lab proxy kill; csi-proxy-lab proxy start'", "DeleteVolume, again"},
 		{"story --before NodeNoVolume=true", "no step"},
 		{"story --before NodeStageVolume=false", "before NodeStageVolume: false: exit status 1"},
 		{"run bin/csi-driver.exe -endpoint=tcp://ADDRESS -h", "csi-driver.exe ended"},
@@ -213,38 +199,38 @@ func TestPage(t *testing.T) {
 		{"sanity --secrets docs/none.txt", "no such file"},
 		{"run --cloud example-smb bin/csi-driver.exe -node-id=node-1", "serves CSI"},
 		{"story --secrets /dev/null", "NodeStageVolume: rpc error"},
-		{"down", ""},
-		{"up --node docs/drivers/lab.md", "--node "},
-		{"up -- -v=4", "want one of those that say what csi-proxy serves"},
-		{"up -- -read-only-api", "The lab is up"},
+	})
+	each(t, []string{"--", "-read-only-api"}, []inShell{
 		{"run --cloud example bin/csi-driver.exe -node-id=node-1", "serves CSI"},
 		{"story", "-read-only-api"},
-		{"down", ""},
-		{"up --beta", "The lab is up"},
+	})
+	each(t, []string{"--beta"}, []inShell{
 		{"run --cloud gce $(go env GOPATH)/bin/windows_amd64/gce-pd-csi-driver.exe --run-controller-service=false", "serves CSI"},
 		{"story", "DeleteVolume, again"},
-		{"down", ""},
-	} {
-		if c.command == "kill" { // a driver listens before it logs that it serves
-			eventually(t, "the driver logged that it serves", func() bool {
-				out, _ := shell(t.Context(), "bin/csi-proxy-lab logs")
-				return strings.Contains(out, "Serving CSI")
-			})
-		}
-		if out, _ := shell(t.Context(), "bin/csi-proxy-lab "+c.command); !strings.Contains(out, c.want) {
-			t.Errorf("csi-proxy-lab %s: %s, want %q", c.command, out, c.want)
-		}
+	})
+	wrong, out, _ := shell(t, "", "--", "-v=4")
+	if err := wrong.Run(); err == nil || !strings.Contains(out.String(), "want one of those that say what csi-proxy serves") {
+		t.Errorf("csi-proxy-lab -- -v=4: %v: %s", err, out)
 	}
-	gone()
 }
 
-// eventually waits until a condition is true.
-func eventually(t *testing.T, what string, condition func() bool) {
+// inShell is a command of a lab's shell, and a part of its output.
+type inShell struct{ command, want string }
+
+// each runs commands in one lab.
+func each(t *testing.T, args []string, all []inShell) {
 	t.Helper()
-	const limit = 2 * time.Minute
-	for start := time.Now(); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > limit {
-			t.Fatalf("%v passed before %s", limit, what)
+	script := ""
+	for _, c := range all {
+		script += "csi-proxy-lab " + c.command + "; echo '== end'\n"
+	}
+	outs := regexp.MustCompile(`(?m)^== end\n`).Split(in(t, script, args...), -1)
+	if len(outs) != len(all)+1 {
+		t.Fatalf("%d commands have %d outputs: %q", len(all), len(outs)-1, outs)
+	}
+	for i, c := range all {
+		if !strings.Contains(outs[i], c.want) {
+			t.Errorf("csi-proxy-lab %s: %s, want %q", c.command, outs[i], c.want)
 		}
 	}
 }

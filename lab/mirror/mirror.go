@@ -12,16 +12,11 @@
 // removed, grown. A mounted volume is a file system in memory with the size of the volume;
 // what a program writes there stays with the volume as long as the mirror runs, or until
 // the node formats it, but the node does not see it. A link whose disk or server is away leads nowhere.
-//
-// Where Wine may not mount (Options.Plain, or no right to), mounted volumes are plain
-// directories: then GetDiskFreeSpaceEx has the figures of the machine's disk, and nothing
-// stops a program that writes more than the volume holds.
 package mirror
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path"
@@ -41,7 +36,6 @@ const Dir = `C:\var\lib\kubelet`
 
 // Options are the options of a mirror.
 type Options struct {
-	Plain bool         // mounted volumes are plain directories
 	Links bool         // package shim is installed
 	Log   *slog.Logger // gets what could not be mirrored; nil logs nothing
 }
@@ -460,41 +454,12 @@ func (m *Mirror) mount(dir string, v volume) error {
 		return nil
 	}
 	if there && have.fileSystem != v.fileSystem {
-		if err := m.empty(dir); err != nil {
+		delete(m.volumes, dir)
+		if err := m.session.Unmount(dir); err != nil {
 			return err
 		}
 		there = false
 	}
 	m.volumes[dir] = v
-	if m.options.Plain {
-		return os.MkdirAll(m.session.Host(dir), 0o755)
-	}
 	return m.session.Mount(dir, int64(v.size), there)
-}
-
-// empty removes what a volume has.
-func (m *Mirror) empty(dir string) error {
-	delete(m.volumes, dir)
-	if m.options.Plain {
-		return os.RemoveAll(m.session.Host(dir))
-	}
-	return m.session.Unmount(dir)
-}
-
-// Describe writes one line about each entry that is mirrored.
-func (m *Mirror) Describe(w io.Writer) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var lines []string
-	for _, e := range m.have {
-		line := windows(e.path)
-		if e.link != "" {
-			line += " -> " + e.link
-		}
-		lines = append(lines, line)
-	}
-	slices.Sort(lines)
-	for _, line := range lines {
-		fmt.Fprintln(w, line)
-	}
 }

@@ -36,7 +36,7 @@ type env struct {
 
 func setup(t *testing.T, options mirror.Options) *env {
 	t.Helper()
-	s, err := session.Open(t.Context(), session.Options{Log: t.Output()})
+	s, err := session.Open(t.Context(), t.Output())
 	if errors.Is(err, session.ErrNoWine) {
 		t.Skip(err)
 	}
@@ -320,7 +320,7 @@ func (e *env) eventually(operation, want string) {
 
 // A share is there while its server is reachable.
 func TestShares(t *testing.T) {
-	e := setup(t, mirror.Options{Plain: true})
+	e := setup(t, mirror.Options{})
 	n, ctx := e.node, t.Context()
 	const share, staging = `\\files.example.com\data`, mirror.Dir + `\plugins\share`
 	must[*smb.NewSMBGlobalMappingResponse](t)(n.SMB().NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: share, LocalPath: staging, Username: "csi", Password: "csi"}))

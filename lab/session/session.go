@@ -1,7 +1,7 @@
 // Package session runs Windows programs under Wine on Linux, several at a time: they
 // have one C: drive, see each other's named pipes, and share the network of this machine.
 //
-//	s, err := session.Open(ctx, session.Options{})
+//	s, err := session.Open(ctx, nil)
 //	p, err := s.Start(session.Program{Path: "driver.exe", Args: []string{"--endpoint=tcp://127.0.0.1:10000"}})
 //
 // Wine 10 is in a directory that `hack/wine.sh build` of CSI Proxy makes once, as root, on
@@ -38,25 +38,20 @@ var ErrNoWine = errors.New("no Wine")
 // exitNoWine is the exit code of wine.sh for ErrNoWine.
 const exitNoWine = 77
 
-// Options are the options of a session.
-type Options struct {
-	// Dir is a new directory of programs on C:, `C:\<Dir>`. Empty means "lab".
-	Dir string
-	// Log gets the messages of the session. It may be nil.
-	Log io.Writer
-}
+// programs is the directory of programs.
+const programs = `C:\lab`
 
 // Session is a running Wine. Its methods may be called concurrently.
 type Session struct {
-	options Options
-	script  string // path of a copy of wine.sh
-	cmd     *exec.Cmd
-	stdin   io.Closer
-	ended   chan struct{} // closed when the session has ended
-	init    int           // the session's first process
-	user    bool          // in a user namespace
-	root    string        // of Wine's system, in the mount namespace of init
-	prefix  string        // directory of Wine's state, below root
+	log    io.Writer
+	script string // path of a copy of wine.sh
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	ended  chan struct{} // closed when the session has ended
+	init   int           // the session's first process
+	user   bool          // in a user namespace
+	root   string        // of Wine's system, in the mount namespace of init
+	prefix string        // directory of Wine's state, below root
 }
 
 // start is how long Wine may take until programs can start; without root it makes a C:
@@ -71,15 +66,13 @@ const (
 )
 
 // Open starts a session. The caller must call [Session.Close]; the session also ends with
-// the calling process. If this machine has no Wine, the error is [ErrNoWine].
-func Open(ctx context.Context, options Options) (_ *Session, err error) {
-	if options.Dir == "" {
-		options.Dir = "lab"
+// the calling process. log gets the messages of the session, unless it is nil. If this machine has
+// no Wine, the error is [ErrNoWine].
+func Open(ctx context.Context, log io.Writer) (_ *Session, err error) {
+	if log == nil {
+		log = io.Discard
 	}
-	if options.Log == nil {
-		options.Log = io.Discard
-	}
-	s := &Session{options: options, ended: make(chan struct{}), user: os.Geteuid() != 0}
+	s := &Session{log: log, ended: make(chan struct{}), user: os.Geteuid() != 0}
 	if s.script, err = writeScript(); err != nil {
 		return nil, err
 	}
@@ -103,7 +96,7 @@ func writeScript() (string, error) {
 func (s *Session) open(ctx context.Context) error {
 	var messages bytes.Buffer
 	cmd := exec.Command("sh", s.script, "session")
-	cmd.Stderr = io.MultiWriter(s.options.Log, &messages)
+	cmd.Stderr = io.MultiWriter(s.log, &messages)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -141,7 +134,7 @@ func (s *Session) open(ctx context.Context) error {
 	if s.init, err = child(cmd.Process.Pid); err != nil {
 		return err
 	}
-	return os.MkdirAll(s.OnLinux(`C:\`+s.options.Dir), 0o755)
+	return os.MkdirAll(s.OnLinux(programs), 0o755)
 }
 
 // child returns the child of a process that has one.
@@ -289,7 +282,7 @@ func (s *Session) Start(p Program) (*Process, error) {
 	if err := s.copy(p.Path, name); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Path, err)
 	}
-	dir := s.InWine(`C:\` + s.options.Dir)
+	dir := s.InWine(programs)
 	args := []string{"chroot", s.root, "sh", "-c", `cd "$1" && shift && exec /usr/lib/wine/wine64 "$@"`, "sh", dir, dir + "/" + name}
 	cmd := s.enter(append(args, p.Args...)...)
 	// All users can read the arguments of a process, but not its environment.
@@ -341,7 +334,7 @@ func (o *output) drain(pipe *os.File) {
 
 // copy copies a program to C:. A program that runs already is not written over.
 func (s *Session) copy(from, name string) error {
-	to := filepath.Join(s.OnLinux(`C:\`+s.options.Dir), name)
+	to := filepath.Join(s.OnLinux(programs), name)
 	in, err := os.ReadFile(from)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 
 func open(t *testing.T) *session.Session {
 	t.Helper()
-	s, err := session.Open(t.Context(), session.Options{Log: t.Output()})
+	s, err := session.Open(t.Context(), t.Output())
 	if errors.Is(err, session.ErrNoWine) {
 		t.Skip(err)
 	}
@@ -163,7 +163,7 @@ func TestSessionsAreSeparate(t *testing.T) {
 
 func TestNoWine(t *testing.T) {
 	t.Setenv("CSI_PROXY_WINE_DIR", t.TempDir())
-	s, err := session.Open(t.Context(), session.Options{})
+	s, err := session.Open(t.Context(), nil)
 	if err == nil {
 		s.Close()
 	}

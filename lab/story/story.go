@@ -65,9 +65,6 @@ type Config struct {
 	Pod Pod
 	// Name is the name of the volume. It must be new for this controller and node.
 	Name string
-	// Size and Larger are the sizes of the volume, in bytes, before and after its
-	// expansion; 0 means 10 and 15 GiB.
-	Size, Larger int64
 	// Class is what the calls get in addition.
 	Class storageclass.Class
 	// Retry is how long a call that fails is repeated, after half a second and then after
@@ -100,17 +97,15 @@ func (s Step) String() string {
 	return line
 }
 
-const gib = 1 << 30
+// The sizes of the volume, in bytes, before and after its expansion.
+const (
+	small = 10 << 30
+	large = 15 << 30
+)
 
 // Run makes the calls and returns the steps. If a step fails, and fails when it is repeated,
 // the rest of the story is how Kubernetes removes the volume, and Run returns the error.
 func Run(ctx context.Context, c Config) ([]Step, error) {
-	if c.Size == 0 {
-		c.Size = 10 * gib
-	}
-	if c.Larger == 0 {
-		c.Larger = c.Size + 5*gib
-	}
 	if c.Limit == 0 {
 		c.Limit = 2 * time.Minute
 	}
@@ -243,10 +238,10 @@ func (r *runner) run() error {
 		return err
 	}
 	err := all(
-		r.attach, r.stage, r.publish, r.write, r.stats(r.Size), r.expand, r.stats(r.Larger), r.read,
+		r.attach, r.stage, r.publish, r.write, r.stats(small), r.expand, r.stats(large), r.read,
 		r.unpublish, r.unstage, r.detach,
 		// The pod moves away and comes back: nothing is formatted.
-		r.attach, r.stage, r.publish, r.read, r.stats(r.Larger),
+		r.attach, r.stage, r.publish, r.read, r.stats(large),
 		r.unpublish, r.unstage, r.detach,
 		r.delete,
 	)
@@ -304,7 +299,7 @@ func capability() *csi.VolumeCapability {
 func (r *runner) create() error {
 	return r.do("CreateVolume", func() (string, error) {
 		out, err := r.controller.CreateVolume(r.ctx, &csi.CreateVolumeRequest{
-			Name: r.Name, CapacityRange: &csi.CapacityRange{RequiredBytes: r.Size},
+			Name: r.Name, CapacityRange: &csi.CapacityRange{RequiredBytes: small},
 			VolumeCapabilities: []*csi.VolumeCapability{capability()},
 		})
 		if err != nil {
@@ -424,7 +419,7 @@ func (r *runner) expand() error {
 	if !r.expands {
 		return nil
 	}
-	capacity := &csi.CapacityRange{RequiredBytes: r.Larger}
+	capacity := &csi.CapacityRange{RequiredBytes: large}
 	var nodeToo bool
 	err := r.twice("ControllerExpandVolume", func() error {
 		out, err := r.controller.ControllerExpandVolume(r.ctx, &csi.ControllerExpandVolumeRequest{

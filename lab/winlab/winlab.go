@@ -57,10 +57,6 @@ import (
 type Config struct {
 	// Serve configures what CSI Proxy serves: for example the versions before v1 only.
 	Serve serve.Config
-	// Env are more variables of the driver's environment, as "NAME=value".
-	Env []string
-	// Plain makes mounted volumes plain directories; see package mirror.
-	Plain bool
 	// Relay is the path of csi-proxy-relay.exe. Empty means that it is built with the go
 	// command, in the module of the current directory.
 	Relay string
@@ -169,7 +165,7 @@ func Open(ctx context.Context, n *simnode.Node, config Config) (_ *Lab, err erro
 	if l.Proxy, err = serve.Open(n, config.Serve); err != nil {
 		return nil, err
 	}
-	if l.session, err = session.Open(ctx, session.Options{Log: config.Log}); err != nil {
+	if l.session, err = session.Open(ctx, config.Log); err != nil {
 		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(config.Log, nil))
@@ -181,7 +177,7 @@ func Open(ctx context.Context, n *simnode.Node, config Config) (_ *Lab, err erro
 	default:
 		l.links = true
 	}
-	if l.mirror, err = mirror.Start(l.session, n, mirror.Options{Plain: config.Plain, Links: l.links, Log: log}); err != nil {
+	if l.mirror, err = mirror.Start(l.session, n, mirror.Options{Links: l.links, Log: log}); err != nil {
 		return nil, err
 	}
 	l.exe = config.Relay
@@ -221,7 +217,7 @@ const listening = time.Minute
 type Driver struct {
 	Exe  string
 	Args []string
-	Env  []string // in addition to [Config.Env]
+	Env  []string // more variables of its environment, as "NAME=value"
 	// Files are files of drive C:, by their paths, as a container has them from a ConfigMap or a
 	// Secret. They are written before the driver starts.
 	Files map[string]string
@@ -320,7 +316,7 @@ func (l *Lab) start(ctx context.Context, d Driver, address string) (p *session.P
 		}
 	}
 	where = func() string { return address }
-	env := slices.Concat(l.config.Env, d.Env)
+	env := slices.Clone(d.Env)
 	var args []string
 	// A test of Go has no such flag.
 	placed := strings.HasSuffix(d.Exe, ".test.exe")
@@ -492,7 +488,3 @@ func (l *Lab) Restart(ctx context.Context) error {
 	l.mu.Unlock()
 	return l.RunWith(ctx, d)
 }
-
-// ShowFiles writes a line about each file, directory and link that CSI Proxy and the
-// driver share.
-func (l *Lab) ShowFiles(w io.Writer) { l.mirror.Describe(w) }

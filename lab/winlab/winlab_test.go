@@ -107,10 +107,8 @@ func TestDriver(t *testing.T) {
 	if err := d.publish(); err != nil {
 		t.Errorf("publish after the driver was killed: %v", err)
 	}
-	var files strings.Builder
-	lab.ShowFiles(&files)
-	if !strings.Contains(files.String(), target+" -> ") {
-		t.Errorf("the driver sees no link at the target path:\n%s", files.String())
+	if files, err := n.Files(target); err != nil || len(files) != 1 || files[0].Link == nil {
+		t.Errorf("at the target path are %+v, %v, want a link", files, err)
 	}
 
 	if err := lab.Proxy.Stop(); err != nil {
@@ -167,7 +165,7 @@ func TestBeforeV1(t *testing.T) {
 
 // A driver serves on the endpoints that it ships with.
 func TestEndpoints(t *testing.T) {
-	lab := winlab.New(t, simnode.New(t), func(c *winlab.Config) { c.Plain = true })
+	lab := winlab.New(t, simnode.New(t))
 	if _, err := exec.LookPath("x86_64-w64-mingw32-gcc"); err != nil {
 		t.Skip("Unix sockets need the shim, which needs x86_64-w64-mingw32-gcc; make test installs it")
 	}
@@ -225,7 +223,7 @@ func TestEndpoints(t *testing.T) {
 // While a driver does not listen, the lab's other methods work. The end of the context, and
 // Kill, end the wait and the driver.
 func TestSilentDriver(t *testing.T) {
-	lab := winlab.New(t, simnode.New(t), func(c *winlab.Config) { c.Plain = true })
+	lab := winlab.New(t, simnode.New(t))
 	exe := exampledriver.Build(t)
 	for _, c := range []struct {
 		name, endpoint string

@@ -284,7 +284,6 @@ func TestSystemSpecificFiles(t *testing.T) {
 		"lab/relay":               "owns named pipes under Wine",
 		"lab/internal/port":       "reserves a port of loopback",
 		"lab/mirror":              "hears of changes of files, by inotify",
-		"lab/csi-proxy-lab":       "reads the owner of its directory",
 	}
 	used := map[string]bool{}
 	for _, f := range sources(t) {
