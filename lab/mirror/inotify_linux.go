@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"slices"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,12 +19,6 @@ type watcher struct {
 	conn   syscall.RawConn
 	dirs   map[int32]string // watched directories, below the root of the mirror
 	buffer []byte
-}
-
-// change is a path that may have changed, or a rename from another one.
-type change struct {
-	path, from string
-	leaves     uint32 // cookie of a rename away from path
 }
 
 func newWatcher() (*watcher, error) {
@@ -71,35 +63,14 @@ func (w *watcher) add(below, host string) (bool, error) {
 	return true, nil
 }
 
-// renamed gives watched directories their new paths.
-func (w *watcher) renamed(from, to string) {
-	for id, dir := range w.dirs {
-		w.dirs[id] = moved(dir, from, to)
-	}
-}
-
-// secondHalf is how long after the first event of a rename the second one may come: the
-// kernel queues them one after the other, inotify(7) says. A rename to a place that is not
-// watched has no second event.
-const secondHalf = 100 * time.Millisecond
-
-// read returns what has changed since the last read, in order. It waits only for the second
-// event of a rename.
-func (w *watcher) read() ([]change, error) {
-	var changes []change
-	halves := map[uint32]string{} // what renames moved, by cookie, until their second event
-	var latest time.Time          // for the second event
+// read returns the paths that have changed since the last read, each once. It does not wait.
+func (w *watcher) read() ([]string, error) {
+	var changes []string
+	seen := map[string]bool{}
 	for {
 		n := 0
 		var err error
-		if closed := w.conn.Control(func(fd uintptr) { n, err = unix.Read(int(fd), w.buffer) }); closed != nil {
-			return changes, nil
-		}
-		if errors.Is(err, unix.EAGAIN) && len(halves) > 0 && time.Now().Before(latest) {
-			time.Sleep(time.Millisecond)
-			continue
-		}
-		if errors.Is(err, unix.EAGAIN) {
+		if closed := w.conn.Control(func(fd uintptr) { n, err = unix.Read(int(fd), w.buffer) }); closed != nil || errors.Is(err, unix.EAGAIN) {
 			return changes, nil
 		}
 		if errors.Is(err, unix.EINTR) {
@@ -110,7 +81,7 @@ func (w *watcher) read() ([]change, error) {
 		}
 		for rest := w.buffer[:n]; len(rest) >= unix.SizeofInotifyEvent; {
 			le := binary.LittleEndian
-			id, mask, cookie, length := int32(le.Uint32(rest)), le.Uint32(rest[4:]), le.Uint32(rest[8:]), le.Uint32(rest[12:])
+			id, mask, length := int32(le.Uint32(rest)), le.Uint32(rest[4:]), le.Uint32(rest[12:])
 			name := string(bytes.TrimRight(rest[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+length], "\x00"))
 			rest = rest[unix.SizeofInotifyEvent+length:]
 			dir, known := w.dirs[id]
@@ -119,22 +90,10 @@ func (w *watcher) read() ([]change, error) {
 				return changes, errors.New("too many changes at once; some are lost")
 			case mask&unix.IN_IGNORED != 0: // the directory was removed
 				delete(w.dirs, id)
-				continue
-			case !known || name == "":
-				continue
+			case known && name != "" && !seen[path.Join(dir, name)]:
+				changes = append(changes, path.Join(dir, name))
+				seen[path.Join(dir, name)] = true
 			}
-			c := change{path: path.Join(dir, name)}
-			if from, ok := halves[cookie]; ok && mask&unix.IN_MOVED_TO != 0 {
-				c.from = from
-				delete(halves, cookie)
-				i := slices.Index(changes, change{path: from, leaves: cookie})
-				changes = slices.Delete(changes, i, i+1)
-			}
-			if mask&unix.IN_MOVED_FROM != 0 {
-				c.leaves = cookie
-				halves[cookie], latest = c.path, time.Now().Add(secondHalf)
-			}
-			changes = append(changes, c)
 		}
 	}
 }

@@ -8,8 +8,8 @@
 //
 // # What is mirrored
 //
-// Directories, links, files by their size, and what becomes of them: made, renamed,
-// removed, grown. A mounted volume is a file system in memory with the size of the volume;
+// Directories, links, files by their size, and what becomes of them: made, removed, grown.
+// What a program renames is removed, and made elsewhere. A mounted volume is a file system in memory with the size of the volume;
 // what a program writes there stays with the volume as long as the mirror runs, or until
 // the node formats it, but the node does not see it. A link whose disk or server is away leads nowhere.
 package mirror
@@ -138,39 +138,11 @@ func (m *Mirror) pull() {
 		return
 	}
 	defer m.update() // learns the IDs of what is new
-	var renamed []string
-	for i, c := range changes {
-		if file, ok := strings.CutPrefix(c.path, links+"/"); ok {
+	for _, below := range changes {
+		if file, ok := strings.CutPrefix(below, links+"/"); ok {
 			m.pullLink(file)
-			continue
-		}
-		if c.from == "" {
-			m.pullPath(c.path)
-			continue
-		}
-		// The same rename may be a change of the node, or already undone.
-		if _, known := m.ids[c.from]; !known || m.exists(c.from) || !m.exists(c.path) {
-			m.pullPath(c.from)
-			m.pullPath(c.path)
-			continue
-		}
-		if err := m.node.RenameFile(windows(c.from), windows(c.path)); err != nil {
-			m.failed("rename", c.path, err)
-			continue
-		}
-		if replaced, known := m.ids[c.path]; known {
-			m.forget(replaced) // or update would remove the new file for it
-		}
-		m.renamed(c.from, c.path)
-		renamed = append(renamed, c.path)
-		for j := i + 1; j < len(changes); j++ { // they were read under the old name
-			changes[j].path = moved(changes[j].path, c.from, c.path)
-			changes[j].from = moved(changes[j].from, c.from, c.path)
-		}
-	}
-	for _, below := range renamed {
-		if m.exists(below) {
-			m.pullPath(below) // what was missed while it had its old name
+		} else {
+			m.pullPath(below)
 		}
 	}
 }
@@ -190,42 +162,6 @@ func (m *Mirror) pullLink(file string) {
 		m.failed("remove", e.path, errors.Join(m.node.RemoveFile(windows(e.path)), os.Remove(m.host(e)), shim.Removed(m.session, windows(e.path))))
 		m.forget(id)
 		return
-	}
-}
-
-func (m *Mirror) exists(below string) bool {
-	_, err := os.Lstat(filepath.Join(m.base, below))
-	return err == nil
-}
-
-// moved returns a path after a rename of another one.
-func moved(below, from, to string) string {
-	if below == from {
-		return to
-	}
-	if rest, ok := strings.CutPrefix(below, from+"/"); ok {
-		return to + "/" + rest
-	}
-	return below
-}
-
-// renamed gives known entries their new paths.
-func (m *Mirror) renamed(from, to string) {
-	m.events.renamed(from, to)
-	for id, e := range m.have {
-		now := moved(e.path, from, to)
-		if now == e.path {
-			continue
-		}
-		if e.link != "" && m.options.Links {
-			m.failed("rename the link", now, errors.Join(shim.RemoveLink(m.session, windows(e.path)), shim.SetLink(m.session, windows(now), e.name)))
-		}
-		delete(m.ids, e.path)
-		e.path = now
-		m.have[id] = e
-	}
-	for id, e := range m.have {
-		m.ids[e.path] = id
 	}
 }
 
@@ -340,11 +276,6 @@ func (m *Mirror) update() {
 		}
 		want := m.entry(f)
 		have, known := m.have[f.ID]
-		if known && have.path != want.path {
-			m.failed("rename", want.path, os.Rename(m.host(have), m.host(want)))
-			m.renamed(have.path, want.path)
-			have.path = want.path
-		}
 		if known && have == want {
 			continue
 		}
