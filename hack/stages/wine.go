@@ -101,15 +101,9 @@ func (w wine) ours(ctx context.Context) error {
 		w.test(ctx, "cmd", nil, "-run=^Test(UnderWine|Undo)$", "./internal/verify"))
 }
 
-// theirs runs csi-sanity and the life of volumes on the program of the example driver, which reaches
-// the proxy through named pipes; the published clients, and pkg/mounter with the published servers.
+// theirs runs the published clients, and pkg/mounter with the published servers.
 func (w wine) theirs(ctx context.Context) error {
-	exe := absolute("bin/windows-amd64/csi-driver.exe")
-	if err := w.r.check(ctx, exampleDir, windows(), "go", "build", "-o", exe, "."); err != nil {
-		return err
-	}
 	return errors.Join(
-		w.test(ctx, exampleDir, []string{"CSI_DRIVER_EXE=" + onDriveZ(exe)}, "-run=^Test(Sanity|Story)$", "./driver"),
 		w.test(ctx, "test/published/v1.3.0", alone, "."),
 		// The older client calls through the same pipes, and the stage published has all of its calls.
 		w.test(ctx, "test/published/v1.0.1", alone, "-run=^TestCalls$/^(disk|filesystem|smb|volume)$/^v1$", "."),
