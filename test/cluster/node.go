@@ -185,10 +185,6 @@ func (n *Node) ready(ctx context.Context) error {
 // KillKubelet ends the kubelet at once, as kill -9 does. What it has made stays.
 func (n *Node) KillKubelet() { n.take(&n.kubelet).Kill() }
 
-// KillProxy ends csi-proxy-sim at once. The node stays as it is, and nothing reaches it until
-// the kubelet has started it again.
-func (n *Node) KillProxy() { n.take(&n.proxy).Kill() }
-
 // KillDriver ends the driver at once.
 func (n *Node) KillDriver() { n.take(&n.driver).Kill() }
 

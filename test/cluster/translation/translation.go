@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -39,11 +38,9 @@ type Config struct {
 // Call is a call of the kubelet.
 type Call struct {
 	Method string // such as NodeStageVolume
-	Volume string // its ID; empty for a call without one
 	Path   string // on the node, of a pod if there is one; empty for a call without one
 	Done   bool   // the driver has answered
 	Err    error  // of a call that is done
-	Took   time.Duration
 }
 
 // Translation is one driver on one node.
@@ -133,7 +130,7 @@ func listen(file string) (net.Listener, error) {
 // pass passes a call to the driver. It translates the request, and makes the directories fit before
 // and after the call.
 func (t *Translation) pass(_ any, stream grpc.ServerStream) error {
-	ctx, started := stream.Context(), time.Now()
+	ctx := stream.Context()
 	method, _ := grpc.MethodFromServerStream(stream) // a server's stream has one
 	in, out, err := messages(method)
 	if err != nil {
@@ -142,7 +139,7 @@ func (t *Translation) pass(_ any, stream grpc.ServerStream) error {
 	if err := stream.RecvMsg(in); err != nil {
 		return err
 	}
-	c := Call{Method: path.Base(method), Volume: text(in, "volume_id")}
+	c := Call{Method: path.Base(method)}
 	files, err := t.translate(in)
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
@@ -169,7 +166,7 @@ func (t *Translation) pass(_ any, stream grpc.ServerStream) error {
 			}
 		}
 	}
-	c.Done, c.Err, c.Took = true, err, time.Since(started)
+	c.Done, c.Err = true, err
 	if t.config.Called != nil {
 		_ = t.config.Called(c) // the call is made
 	}
