@@ -56,7 +56,7 @@ func lists() map[string][]phase {
 		"gcepd": {{{"gcepd", "a public driver, GCE PD, under Wine: csi-sanity, volumes, beta versions; downloads it once", labTests("./gcepd")}}},
 		"soak": {{setup}, {images}, {build},
 			{{"kill", "the daemon is killed 5,000 times, half an hour", killTests(5000)}},
-			{{"volumes", "10,000 volumes of the example driver, while Win32 calls fail and CSI Proxy is killed, half an hour",
+			{{"volumes", "10,000 volumes of the example driver, while Win32 calls fail and CSI Proxy is restarted, half an hour",
 				test(exampleDir, []string{"CSI_DRIVER_LIFECYCLES=10000"}, "-run=^TestLifecycles$", "./driver")}},
 			{{"worlds", "the contract, the kills at every call and the changes between calls, in each world of the simulated node, 4 hours",
 				test("test", []string{"CSI_PROXY_ALL_WORLDS=1"}, "-timeout=6h", "./worlds")}},
