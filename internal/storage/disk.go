@@ -342,19 +342,23 @@ func (d *Disk) WriteProtected(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// MakeUsable brings the disk online and makes it writable, if it is not. By
-// Windows' SAN policy, disks on a shared bus come up offline and read-only. It sets both
+// unusable are the attributes of a disk that cannot be used. By Windows' SAN policy, disks on a
+// shared bus come up with both.
+const unusable uint64 = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
+
+// MakeUsable brings the disk online and makes it writable, if it is not. It sets both
 // attributes, because Windows may remember another value than the one that a look has set.
 func (d *Disk) MakeUsable(ctx context.Context, remembered bool) error {
-	const unusable = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
+	return d.makeUsable(ctx, unusable, remembered)
+}
+
+// makeUsable clears some of the attributes, if the disk has one of them.
+func (d *Disk) makeUsable(ctx context.Context, mask uint64, remembered bool) error {
 	attrs, err := d.Attributes(ctx)
-	if err != nil {
+	if err != nil || attrs&mask == 0 {
 		return err
 	}
-	if attrs&unusable == 0 {
-		return nil
-	}
-	return d.SetAttributes(ctx, 0, unusable, remembered)
+	return d.SetAttributes(ctx, 0, mask, remembered)
 }
 
 // Zero overwrites length bytes at offset with zeros. Both are multiples of a

@@ -235,15 +235,17 @@ var ErrLate = errors.New("did not appear within " + arrivalLimit.String())
 // online on a disk that [Guard] refuses.
 //
 // Windows may take an arriving disk offline again, because another disk has the
-// same identity, so every ten seconds AwaitVolume makes the disk usable again, upon
-// which Windows may write a new identity. The disk may also be removed: AwaitVolume
-// stops if no disk has its number any more, or if the disk with its number has a table
-// other than l.
-func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout, offset uint64) (string, error) {
+// same identity, so every ten seconds AwaitVolume brings the disk online again, upon
+// which Windows may write a new identity. One that was read-only when the wait began stays
+// so, and remembered says whether Windows remembers the change. The disk may also be removed:
+// AwaitVolume stops if no disk has its number any more, or if the disk with its number has a
+// table other than l.
+func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout, offset uint64, remembered bool) (string, error) {
+	w := awaited{disk: disk, offset: offset, remembered: remembered}
 	// The table of a caller that has just written it has no number for its partition.
 	if p, ok := At(l, offset); ok && p.Number == 0 {
 		var err error
-		if l, err = checkDisk(ctx, n, disk, l, offset, false); err != nil {
+		if l, err = w.check(ctx, n, l, false); err != nil {
 			return "", err
 		}
 	}
@@ -274,7 +276,7 @@ func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout,
 		if assert {
 			asserted = now
 		}
-		if l, err = checkDisk(ctx, n, disk, l, offset, assert); err != nil {
+		if l, err = w.check(ctx, n, l, assert); err != nil {
 			return true, err
 		}
 		return false, late
@@ -384,18 +386,27 @@ func (d *Disk) broughtOnline(ctx context.Context, l win32.Layout, number, partit
 	return brought && err == nil
 }
 
-// checkDisk returns the table of the disk with this number, or an error if that is another
-// disk than the one with table l. If assert is set, it first makes the disk usable, and
-// returns the table that the disk has after that. It brings the volume of the partition at
-// offset online if it is offline. All of this is on one handle.
-func checkDisk(ctx context.Context, n *node.Node, number uint32, l win32.Layout, offset uint64, assert bool) (win32.Layout, error) {
+// awaited is the disk of a volume that is waited for.
+type awaited struct {
+	disk       uint32
+	offset     uint64 // of its partition
+	remembered bool   // whether Windows remembers that the disk is online
+	keep       uint64 // the attributes that stay as they are
+	seen       bool   // keep is known
+}
+
+// check returns the table of the disk with the number, or an error if that is another disk than
+// the one with table l. If assert is set, it first brings the disk online, and returns the table
+// that the disk has after that. It brings the volume online if it is offline. All of this is on
+// one handle.
+func (w *awaited) check(ctx context.Context, n *node.Node, l win32.Layout, assert bool) (win32.Layout, error) {
 	access := Query
 	if assert {
 		access = ReadWrite
 	}
-	d, err := OpenDisk(ctx, n, number, access)
+	d, err := OpenDisk(ctx, n, w.disk, access)
 	if err != nil {
-		return l, hosterr.Wrap("open disk", strconv.FormatUint(uint64(number), 10), err)
+		return l, hosterr.Wrap("open disk", strconv.FormatUint(uint64(w.disk), 10), err)
 	}
 	defer d.Close()
 	now, err := d.Layout(ctx)
@@ -403,18 +414,25 @@ func checkDisk(ctx context.Context, n *node.Node, number uint32, l win32.Layout,
 		return l, err
 	}
 	if now.Style != l.Style || now.DiskID != l.DiskID || now.Signature != l.Signature {
-		return l, hosterr.Text(hosterr.ErrUnavailable, "disk number %d went to another disk while waiting for the volume; try again", number)
+		return l, hosterr.Text(hosterr.ErrUnavailable, "disk number %d went to another disk while waiting for the volume; try again", w.disk)
+	}
+	if !w.seen {
+		attrs, err := d.Attributes(ctx)
+		if err != nil {
+			return l, err
+		}
+		w.keep, w.seen = attrs&win32.DISK_ATTRIBUTE_READ_ONLY, true
 	}
 	if assert {
-		if err := d.MakeUsable(ctx, Remembered); err != nil {
+		if err := d.makeUsable(ctx, unusable&^w.keep, w.remembered); err != nil {
 			return l, err
 		}
 		if now, err = d.Layout(ctx); err != nil {
 			return l, err
 		}
 	}
-	if p, ok := At(now, offset); ok {
-		_, err = onlinePartition(ctx, d, now, number, p.Number)
+	if p, ok := At(now, w.offset); ok {
+		_, err = onlinePartition(ctx, d, now, w.disk, p.Number)
 	}
 	return now, err
 }

@@ -395,7 +395,7 @@ func TestContentOnlyLeavesDisksOffline(t *testing.T) {
 	spec.Serial, spec.Offline, spec.ReadOnly = "S1", yes(), yes()
 	f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{OfflineReads: behavior.OfflineReadsAllowed})}, spec)
 	f.unchanged(func() {
-		out, err := f.disk.Clear(t.Context(), 1, diskapi.Clearing{DryRun: true, ContentOnly: true})
+		out, err := f.disk.Clear(t.Context(), 1, diskapi.Clearing{ContentOnly: true})
 		if err != nil || !strings.Contains(whats(out), "NTFS") {
 			t.Errorf("Clear = %q, %v", whats(out), err)
 		}

@@ -20,8 +20,8 @@ type Clearing struct {
 	// Partition clears the content of a partition, and Behind that of the space behind one. The
 	// partition table stays.
 	Partition, Behind uint32
-	// DryRun changes nothing. With ContentOnly it does not even take a disk online that is
-	// offline, and so does not know where its volumes are mounted.
+	// DryRun changes nothing. ContentOnly is a dry run that does not even take a disk online that
+	// is offline, and so does not know where its volumes are mounted.
 	DryRun, ContentOnly bool
 }
 
@@ -53,6 +53,7 @@ type Content struct {
 // with hosterr.ErrInvalid for another identity.
 func (d DiskAPI) ClearDisk(diskNumber uint32, c Clearing) (Cleared, error) {
 	var none Cleared
+	c.DryRun = c.DryRun || c.ContentOnly
 	disk, err := d.open(diskNumber, storage.ReadWrite)
 	if err != nil {
 		return none, err
@@ -223,7 +224,7 @@ func (w *clearing) awaitVolumes(wasOffline bool) error {
 				continue
 			}
 		}
-		_, err := storage.AwaitVolume(d.host.Ctx, d.host.Node, w.look.Number, w.look.Table, p.Offset)
+		_, err := storage.AwaitVolume(d.host.Ctx, d.host.Node, w.look.Number, w.look.Table, p.Offset, storage.Passing)
 		switch {
 		case errors.Is(err, storage.ErrLate) && (!wasOffline || p.Offset == 0):
 			d.host.Node.Log.Warn("Clearing a disk with a partition that has no volume", "disk", w.look.Number, "err", err)

@@ -194,7 +194,7 @@ func (d DiskAPI) CreateBasicPartition(diskNumber uint32) error {
 	if offset == 0 {
 		return d.AwaitPartition(diskNumber)
 	}
-	_, err = storage.AwaitVolume(d.host.Ctx, d.host.Node, diskNumber, l, offset)
+	_, err = storage.AwaitVolume(d.host.Ctx, d.host.Node, diskNumber, l, offset, storage.Remembered)
 	return err
 }
 
@@ -328,6 +328,6 @@ func (d DiskAPI) AwaitPartition(diskNumber uint32) error {
 	if err != nil || !online {
 		return err
 	}
-	_, err = storage.AwaitVolume(d.host.Ctx, d.host.Node, diskNumber, l, p.Offset)
+	_, err = storage.AwaitVolume(d.host.Ctx, d.host.Node, diskNumber, l, p.Offset, storage.Remembered)
 	return err
 }
