@@ -173,42 +173,27 @@ func StartsWindows(l win32.Layout) string {
 // Windows gives letters to data disks as well.
 const temporaryLabel = "Temporary Storage"
 
-// TemporaryDisks returns which of some disks are temporary ones of an Azure machine. It asks all
-// volumes where they lie, and only those on one of the disks for their labels.
-func TemporaryDisks(ctx context.Context, n *node.Node, of map[uint32]bool) (map[uint32]bool, error) {
-	if len(of) == 0 {
-		return nil, nil
-	}
-	all, _, err := volumes(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	disks := map[uint32]bool{}
-	for _, v := range all {
-		if !slices.ContainsFunc(v.Extents, func(e win32.Extent) bool { return of[e.Disk] }) {
-			continue
+// Temporary returns a function that reports whether an open disk is the temporary one of an Azure
+// machine. It asks no volume of a disk that surely is not, because a volume may hang.
+func Temporary(ctx context.Context, n *node.Node) func(number uint32, d *Disk) (bool, error) {
+	never := neverTemporary(ctx, n)
+	return func(number uint32, d *Disk) (bool, error) {
+		if never(number, d) {
+			return false, nil
 		}
-		if info, err := n.API.VolumeInformation(v.ID); err == nil && info.Label == temporaryLabel {
-			for _, e := range v.Extents {
-				if of[e.Disk] {
-					disks[e.Disk] = true
-				}
-			}
-		}
+		return d.labeled(ctx, number)
 	}
-	return disks, nil
 }
 
-// NeverTemporary returns a function that reports whether a disk surely is not the temporary disk
-// of an Azure machine, so that nothing has to ask its volumes, which may hang. A disk that does
-// not say its product is none, as its label alone says nothing. What else cannot be read makes no
-// disk sure.
+// neverTemporary returns a function that reports whether a disk surely is not the temporary disk
+// of an Azure machine. A disk that does not say its product is none, as its label alone says
+// nothing. What else cannot be read makes no disk sure.
 //
 // Source: Azure attaches data disks to a SCSI controller of their own, at target 0. The temporary
 // disk is on the controller of Windows' disk (generation 2), or is an IDE disk, at target 1
 // (generation 1): the rules for udev of WALinuxAgent, and the lists of SCSI addresses in
 // andyzhangx/demo, debugging of the attachment of Azure's disks.
-func NeverTemporary(ctx context.Context, n *node.Node) func(number uint32, d *Disk) bool {
+func neverTemporary(ctx context.Context, n *node.Node) func(number uint32, d *Disk) bool {
 	type windows struct {
 		disk  uint32
 		port  uint8
@@ -270,13 +255,10 @@ func (d *Disk) product(ctx context.Context) (string, error) {
 	return strings.TrimSpace(desc.Product), hosterr.Wrap("get the disk's product", "", err)
 }
 
-// temporary reports whether the disk is the temporary one of an Azure machine. It asks the volumes
-// that its partitions have by their own devices, and, for partitions that have none so, those of
-// the node that say that they lie there.
-func (d *Disk) temporary(ctx context.Context, number uint32) (bool, error) {
-	if product, err := d.product(ctx); err != nil || !hyperV(product) {
-		return false, err
-	}
+// labeled reports whether a volume of the disk has the label of the temporary one of an Azure machine.
+// It asks the volumes that its partitions have by their own devices, and, for partitions that have
+// none so, those of the node that say that they lie there.
+func (d *Disk) labeled(ctx context.Context, number uint32) (bool, error) {
 	l, err := d.Layout(ctx)
 	if err != nil {
 		return false, err
@@ -351,8 +333,10 @@ func unlabeled(err error) bool {
 // RefuseTemporary returns an error for the temporary disk of an Azure machine, and if it cannot
 // find out whether the disk is one.
 func (d *Disk) RefuseTemporary(ctx context.Context, number uint32) error {
-	temporary, err := d.temporary(ctx, number)
-	if err != nil || !temporary {
+	if product, err := d.product(ctx); err != nil || !hyperV(product) {
+		return err
+	}
+	if temporary, err := d.labeled(ctx, number); err != nil || !temporary {
 		return err
 	}
 	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "find the disk by its adapter as well as its LUN: the temporary disk is not on the adapter of the data disks; if it is a data disk, change the label of its volume",

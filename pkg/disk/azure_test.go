@@ -97,6 +97,15 @@ func TestDisksThatAreNeverMeantAreNotListed(t *testing.T) {
 			if got := f.listed(len(c.disks)); got != c.want {
 				t.Errorf("ListDiskLocations lists disks %q, want %q", got, c.want)
 			}
+			disks, err := f.disk.ListDisks(t.Context(), &disk.ListDisksRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n, d := range disks.Disks {
+				if d.IsTemporary && strings.Contains(c.want, fmt.Sprint(n)) {
+					t.Errorf("ListDisks says of disk %d, whose location is listed, that it is the temporary one", n)
+				}
+			}
 			f.Node.AllDiskLocations = true
 			if got := f.listed(len(c.disks)); len(strings.Fields(got)) != len(c.disks) {
 				t.Errorf("with -disk-locations=all, ListDiskLocations lists disks %q of %d", got, len(c.disks))

@@ -105,16 +105,23 @@ func (d DiskAPI) ListDiskLocations() (map[uint32]DiskLocation, error) {
 	if err := d.host.Ready(); err != nil {
 		return nil, err
 	}
-	all, maybe, never := map[uint32]DiskLocation{}, map[uint32]bool{}, storage.NeverTemporary(d.host.Ctx, d.host.Node)
+	all, temporary := map[uint32]DiskLocation{}, storage.Temporary(d.host.Ctx, d.host.Node)
 	err := storage.EachDisk(d.host.Ctx, d.host.Node, storage.Query, func(number uint32, disk *storage.Disk) {
 		loc, ok := d.location(number, disk)
 		if !ok {
 			return
 		}
-		all[number] = loc
-		if loc.LUNID != "" && !d.host.Node.AllDiskLocations && !never(number, disk) {
-			maybe[number] = true
+		if loc.LUNID != "" && !d.host.Node.AllDiskLocations {
+			is, err := temporary(number, disk)
+			if is {
+				d.host.Node.Log.Debug("Leaving out a disk that Azure empties", "disk", number, "lun", loc.LUNID)
+				return
+			}
+			if err != nil {
+				d.host.Node.Log.Warn("Listing the location of a disk although it is not known whether Azure empties it", "disk", number, "err", err)
+			}
 		}
+		all[number] = loc
 	})
 	if err == nil {
 		err = d.host.Ctx.Err()
@@ -123,14 +130,6 @@ func (d DiskAPI) ListDiskLocations() (map[uint32]DiskLocation, error) {
 		return nil, err
 	}
 	if !d.host.Node.AllDiskLocations {
-		temporary, err := storage.TemporaryDisks(d.host.Ctx, d.host.Node, maybe)
-		if err != nil {
-			d.host.Node.Log.Warn("Listing the locations of disks although it is not known which one Azure empties", "err", err)
-		}
-		for number := range temporary {
-			d.host.Node.Log.Debug("Leaving out a disk that Azure empties", "disk", number, "lun", all[number].LUNID)
-			delete(all, number)
-		}
 		d.leaveOutNeeded(all)
 	}
 	return all, nil

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -62,7 +61,8 @@ func (d DiskAPI) ListDisks() (map[uint32]DiskInfo, error) {
 		return nil, err
 	}
 	windows, unknown := storage.WindowsDisks(d.host.Ctx, d.host.Node)
-	all, numbers, offline := map[uint32]DiskInfo{}, map[uint32]bool{}, false
+	temporary := storage.Temporary(d.host.Ctx, d.host.Node)
+	all, offline := map[uint32]DiskInfo{}, false
 	for _, path := range paths {
 		err := storage.VisitDisk(d.host.Ctx, d.host.Node, path, storage.Query, func(number uint32, disk *storage.Disk) {
 			info := d.info(number, path, disk)
@@ -70,7 +70,10 @@ func (d DiskAPI) ListDisks() (map[uint32]DiskInfo, error) {
 			if unknown != nil && !info.IsBoot {
 				info.missed("whether Windows runs from it", unknown)
 			}
-			all[number], numbers[number] = info, true
+			is, err := temporary(number, disk)
+			info.IsTemporary = is
+			info.missed("whether Azure empties it", err)
+			all[number] = info
 			offline = offline || !info.IsOnline
 		})
 		if ended := d.host.Ctx.Err(); ended != nil {
@@ -80,23 +83,18 @@ func (d DiskAPI) ListDisks() (map[uint32]DiskInfo, error) {
 			d.host.Node.Log.Warn("Skipped a disk that does not respond", "device", path, "err", err)
 		}
 	}
-	temporary, err := storage.TemporaryDisks(d.host.Ctx, d.host.Node, numbers)
-	reasons, unsaid := map[uint32]uint16{}, error(nil)
-	if offline {
-		reasons, unsaid = d.host.Node.API.OfflineReasons()
+	if !offline {
+		return all, d.host.Ctx.Err()
 	}
-	for _, number := range slices.Sorted(maps.Keys(all)) {
-		info := all[number]
-		info.IsTemporary = temporary[number]
-		if err != nil && !info.IsTemporary {
-			info.missed("whether Azure empties it", err)
+	reasons, unsaid := d.host.Node.API.OfflineReasons()
+	for number, info := range all {
+		if info.IsOnline {
+			continue
 		}
-		if reason, listed := reasons[number]; listed && !info.IsOnline {
+		if reason, listed := reasons[number]; listed {
 			info.OfflineReason = storage.OfflineReasonName(reason)
 		}
-		if unsaid != nil && !info.IsOnline {
-			info.missed("why it is offline", unsaid)
-		}
+		info.missed("why it is offline", unsaid)
 		all[number] = info
 	}
 	return all, d.host.Ctx.Err()
