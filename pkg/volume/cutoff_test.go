@@ -346,23 +346,41 @@ func TestBegunFormatKeepsWhatCannotBeRead(t *testing.T) {
 }
 
 // What another program has written stays even if Windows says of the volume that it is damaged, as it
-// does of the boot sector that a format leaves.
+// does of the boot sector that a format leaves, and opens it for queries only.
 func TestBegunFormatOfDamagedKeepsOtherContent(t *testing.T) {
-	f, id, err := beginFormat(t, behavior.FormatBootFirst, true, func(f *fixture) error { return f.Windows.EndFormats() })
-	if err == nil {
-		t.Fatal("the format succeeded")
+	for _, closed := range []bool{false, true} {
+		f, id, err := beginFormat(t, behavior.FormatBootFirst, true, func(f *fixture) error { return f.Windows.EndFormats() })
+		if err == nil {
+			t.Fatal("the format succeeded")
+		}
+		if closed {
+			f.Node.Node.API = damagedVolume{f.Node.Node.API, strings.TrimSuffix(id, `\`)}
+		}
+		at := int64(f.layout(1).Partitions[1].Offset)
+		f.write(1, at+0x218, "LVM2 001")
+		f.unchanged(func() {
+			_, err := f.formatted(id)
+			wantKind(t, err, hosterr.ErrFailedPrecondition, "damaged")
+			wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "damaged")
+		})
+		f.write(1, at+0x218, strings.Repeat("\x00", 8))
+		if err := f.format(id); err != nil {
+			t.Errorf("the next format: %v", err)
+		}
 	}
-	at := int64(f.layout(1).Partitions[1].Offset)
-	f.write(1, at+0x218, "LVM2 001")
-	f.unchanged(func() {
-		_, err := f.formatted(id)
-		wantKind(t, err, hosterr.ErrFailedPrecondition, "damaged")
-		wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "damaged")
-	})
-	f.write(1, at+0x218, strings.Repeat("\x00", 8))
-	if err := f.format(id); err != nil {
-		t.Errorf("the next format: %v", err)
+}
+
+// damagedVolume is a node that opens a volume for queries only.
+type damagedVolume struct {
+	win32.API
+	path string
+}
+
+func (d damagedVolume) CreateFile(path string, access, share, disposition, flags uint32) (win32.Handle, error) {
+	if path == d.path && access != 0 {
+		return 0, win32.ERROR_FILE_CORRUPT
 	}
+	return d.API.CreateFile(path, access, share, disposition, flags)
 }
 
 // A format that may overwrite content, by a rule of the node, is finished over what it has not
@@ -407,33 +425,6 @@ func TestBegunFormatOverContent(t *testing.T) {
 					t.Errorf("at the end: formatted %t, %v", ok, err)
 				}
 			})
-		}
-	}
-}
-
-// Earlier builds wrote a mark into the name of the partition while they formatted it. Any
-// program can write that name, so it excuses nothing.
-func TestMarkOfEarlierBuildsIsIgnored(t *testing.T) {
-	for _, content := range []string{"text on the volume", ""} {
-		f := newFixture(t, nodespec.Config{}, data(gib, ""))
-		id := f.id(1)
-		l := f.layout(1)
-		l.Partitions[1].Name = "csi-format:Basic data partition"
-		f.Control(t, 1, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil)
-		if content == "" {
-			if err := f.format(id); err != nil {
-				t.Error(err)
-			}
-		} else {
-			f.write(1, int64(l.Partitions[1].Offset)+5000, content)
-			f.unchanged(func() {
-				_, err := f.formatted(id)
-				wantKind(t, err, hosterr.ErrFailedPrecondition, "unknown content")
-				wantKind(t, f.format(id), hosterr.ErrFailedPrecondition, "unknown content")
-			})
-		}
-		if got := f.layout(1).Partitions[1].Name; got != l.Partitions[1].Name {
-			t.Errorf("the partition is named %q", got)
 		}
 	}
 }

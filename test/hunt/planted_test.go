@@ -8,11 +8,9 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -124,31 +122,6 @@ var plants = map[string]plant{
 			return nil
 		})
 	}},
-	// FormatVolume succeeds when Windows begins to format. The answer is wrong only if something
-	// fails after that, or CSI Proxy is killed, which one run of 586 has: the first.
-	"early answer": {says: "not possible in any order", crowded: "disk1", api: func(w *world, api win32.API) win32.API {
-		return win32.Observe(api, func(c *win32.Call) error {
-			if c.Name == "Format" {
-				who, _ := w.s.owner()
-				w.formats.answer(who, nil)
-			}
-			return c.Do()
-		})
-	}, call: func(w *world, op string, do call) call {
-		if op != "Format" {
-			return do
-		}
-		return func(ctx context.Context, p *process) (string, error) {
-			who, _ := w.s.owner()
-			answer := w.formats.add(who)
-			inflight.Of(ctx).Go(func() error {
-				_, err := do(context.WithoutCancel(ctx), p)
-				w.formats.answer(who, err) // it may have failed before, or another request formats
-				return err
-			}, func() {})
-			return "", <-answer
-		}
-	}},
 	// What is read of a foreign disk looks blank to the guard.
 	"missed guard": {says: "the bytes of the foreign disk", api: func(w *world, api win32.API) win32.API {
 		return win32.Observe(api, func(c *win32.Call) error {
@@ -217,34 +190,6 @@ var plants = map[string]plant{
 	}},
 }
 
-// early are the requests that a planted fault answers before their work ends.
-type early struct {
-	mu      sync.Mutex
-	answers map[string]chan error
-}
-
-// add adds a request. Its answer arrives in the channel.
-func (e *early) add(who string) <-chan error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.answers == nil {
-		e.answers = map[string]chan error{}
-	}
-	c := make(chan error, 1)
-	e.answers[who] = c
-	return c
-}
-
-// answer answers a request, if that was not done before.
-func (e *early) answer(who string, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if c := e.answers[who]; c != nil {
-		c <- err
-		delete(e.answers, who)
-	}
-}
-
 // hasty is a clock whose pauses take no time.
 type hasty struct{ skipped time.Duration }
 
@@ -260,7 +205,7 @@ const plantedRuns = 60
 
 // plantedFrom are the first of these runs. Those before find nothing, and are left out.
 var plantedFrom = map[string]uint64{
-	"MountVolume of iSCSI fails": 25, "Rescan does nothing": 10, "early answer": 390, "kept session": 5,
+	"MountVolume of iSCSI fails": 25, "Rescan does nothing": 10, "kept session": 5,
 	"lost lock": 100, "lost lock of disks": 55, "missed guard": 5, "missed guard of files": 5,
 }
 

@@ -47,8 +47,11 @@ func (v volumeAPI) fileSystem(volumeID string) (string, error) {
 // vacant returns an error if a volume without a file system that Windows recognizes is not
 // blank. rest reports whether a format that was cut off may have left what is there.
 func (v volumeAPI) vacant(volumeID string) (rest bool, err error) {
-	// While it is open, no other program can format it.
+	// While it is open, no other program can format it. Windows may open a damaged one for queries only.
 	vol, err := storage.OpenVolume(v.host.Ctx, v.host.Node, volumeID, storage.Read)
+	if corrupt(err) {
+		vol, err = storage.OpenVolume(v.host.Ctx, v.host.Node, volumeID, storage.Query)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -97,7 +100,7 @@ func (v volumeAPI) content(volumeID string) (fs string, rest bool, err error) {
 	fs, err = v.fileSystem(volumeID)
 	if corrupt(err) {
 		rest, failed := v.vacant(volumeID)
-		return fs, rest || failed == nil || corrupt(failed), err
+		return fs, rest || failed == nil, err
 	}
 	if err != nil || fs != "" {
 		return fs, false, err
@@ -260,37 +263,44 @@ func (f format) once(direct bool) error {
 	if err := storage.EnsureOnline(f.v.host.Ctx, f.v.host.Node, volumeID); err != nil {
 		return err
 	}
-	done, content := f.done()
-	if done || content != nil && !errors.Is(content, hosterr.ErrFailedPrecondition) {
-		return content
+	// What Windows recognizes may be what was asked for. The rest is looked at right before the format.
+	var content error
+	if fs, err := f.v.fileSystem(volumeID); err != nil || fs != "" {
+		done, err := f.done()
+		if done || err != nil && !errors.Is(err, hosterr.ErrFailedPrecondition) {
+			return err
+		}
+		content = err
 	}
 	// Before content is refused: what clears it does not make the partition one that may be formatted.
 	disk, at, err := f.v.formattable(volumeID)
 	if err != nil {
 		return err
 	}
+	begun := false
+	defer func() {
+		if !begun {
+			disk.Close()
+		}
+	}()
 	if err := f.fits(disk, at); err != nil {
-		disk.Close()
 		return err
 	}
 	if content != nil {
-		disk.Close()
 		return content
 	}
 	// In the meantime another program may have formatted and filled the volume.
 	if done, err := f.done(); done || err != nil {
-		disk.Close()
 		return err
 	}
 	before, err := storage.FormatBegun(f.v.host.Ctx, f.v.host.Node, volumeID)
 	if err != nil {
-		disk.Close()
 		return err
 	}
 	if err := storage.FormatBegins(f.v.host.Ctx, f.v.host.Node, volumeID, disk, at); err != nil {
-		disk.Close()
 		return err
 	}
+	begun = true // it has the disk now
 	if err := f.v.host.Node.API.Format(volumeID, win32.FormatOptions{ClusterSize: f.unit, Direct: direct}); err != nil {
 		if !before && neverBegan(err) {
 			storage.FormatEnds(f.v.host.Node, volumeID)
