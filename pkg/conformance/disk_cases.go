@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -322,7 +323,7 @@ func stateCases() []testCase {
 			}
 		}},
 		{name: "missing disk is not found", run: func(e *env) {
-			for _, number := range []uint32{77, 1<<32 - 1} {
+			for _, number := range []uint32{77, 1000, math.MaxInt32, math.MaxInt32 + 1, math.MaxUint32} {
 				for what, err := range map[string]error{
 					"GetDiskStats": errOf(e.size(number)), "GetDiskState": errOf(e.online(number)), "PartitionDisk": e.partition(number),
 					"SetDiskState": e.setOnline(number, false), "SetDiskState to online": e.setOnline(number, true),

@@ -62,37 +62,6 @@ func (f *fixture) partition(n uint32) error {
 	return err
 }
 
-// A retry waits for the volume, too, after the first call was canceled while it waited.
-func TestSetDiskStateRetryWaitsForVolume(t *testing.T) {
-	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(300 * time.Millisecond)},
-		nodespec.Disk{Size: gib})
-	if err := errors.Join(f.partition(1), f.setState(1, false)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	f.Observe(func(c *win32.Call) error {
-		err := c.Do()
-		if c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES {
-			cancel()
-		}
-		return err
-	})
-	if _, err := f.disk.SetDiskState(ctx, &disk.SetDiskStateRequest{DiskNumber: 1, IsOnline: true}); !errors.Is(err, context.Canceled) {
-		t.Fatalf("SetDiskState with a canceled context: %v", err)
-	}
-	f.Observe(nil)
-	if err := f.setState(1, true); err != nil {
-		t.Fatal(err)
-	}
-	info, err := f.Windows.Show()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v := info.Volumes[len(info.Volumes)-1]; v.Disks[0] != 1 || !v.Arrived {
-		t.Errorf("the disk is online, but its volume is missing: %+v", v)
-	}
-}
-
 func (f *fixture) setState(n uint32, online bool) error {
 	_, err := f.disk.SetDiskState(f.t.Context(), &disk.SetDiskStateRequest{DiskNumber: n, IsOnline: online})
 	return err
@@ -431,9 +400,13 @@ func TestSetDiskStateOfflineLocksDisk(t *testing.T) {
 			asked = true
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
-			if unlock, err := f.Node.Locks.Disks.RLock(ctx, "1"); err == nil {
-				unlock()
-				t.Error("the disk is not locked")
+			_, state := f.disk.GetDiskState(ctx, &disk.GetDiskStateRequest{DiskNumber: 1})
+			_, readOnly := f.disk.GetDiskReadOnly(ctx, &disk.GetDiskReadOnlyRequest{DiskNumber: 1})
+			_, stats := f.disk.GetDiskStats(ctx, &disk.GetDiskStatsRequest{DiskNumber: 1})
+			for _, err := range []error{state, readOnly, stats} {
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("a request that reads the disk: %v, want it to wait", err)
+				}
 			}
 		}
 		return c.Do()

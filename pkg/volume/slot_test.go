@@ -252,52 +252,14 @@ func TestOnlineReadOnlyDiskThatStaysSo(t *testing.T) {
 	}
 }
 
-// The disks of Azure have no serial numbers. What SetDiskReadOnly did to one of them is not that of the
-// next one in its slot.
-func TestReadOnlyByRequestThenAnotherDisk(t *testing.T) {
-	s := newSlots(t, "")
-	put := func(id string) uint32 {
-		d := data(gib, "NTFS")
-		d.ID, d.Bus, d.Vendor, d.Product, d.Address = id, "sas", "Msft", "Virtual Disk", &nodespec.Address{Target: 1}
-		n, err := s.Windows.Attach(d)
-		if err == nil {
-			err = s.Windows.AwaitDisk(n)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	one := put("one")
-	if err := s.setState(one, true); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.disk.SetDiskReadOnly(t.Context(), &disk.SetDiskReadOnlyRequest{DiskNumber: one, IsReadOnly: true}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.setState(one, true); err != nil {
-		t.Fatal(err)
-	}
-	s.is(one, true, true)
-	s.take(one)
-	two := put("two")
-	s.is(two, true, true)
-	if err := s.setState(two, true); err != nil || two != one {
-		t.Fatalf("disk %d after %d: %v", two, one, err)
-	}
-	s.is(two, true, false)
-}
-
 // A disk that SetDiskReadOnly made read-only stays so when it goes offline and online, and
 // another one that gets its number does not.
 func TestReadOnlyByRequest(t *testing.T) {
-	t.Run("serial numbers", func(t *testing.T) { readOnlyByRequest(t, (*slots).put) })
-	// Azure's disks have none, and are all of one product.
-	t.Run("none", func(t *testing.T) {
-		readOnlyByRequest(t, func(s *slots, slot uint8, id string, _ bool) uint32 {
+	// Azure's disks have no serial numbers, and are all of one product.
+	azure := func(identifiers func(id string) []nodespec.Identifier) func(*slots, uint8, string, bool) uint32 {
+		return func(s *slots, slot uint8, id string, _ bool) uint32 {
 			d := data(gib, "NTFS")
-			d.ID, d.Bus, d.Vendor, d.Product, d.Address = id, "sas", "Msft    ", "Virtual Disk    ", &nodespec.Address{Target: slot}
-			d.Identifiers = []nodespec.Identifier{{Type: 3, CodeSet: "binary", Hex: hex.EncodeToString([]byte("node" + id))}}
+			d.ID, d.Bus, d.Vendor, d.Product, d.Address, d.Identifiers = id, "sas", "Msft    ", "Virtual Disk    ", &nodespec.Address{Target: slot}, identifiers(id)
 			n, err := s.Windows.Attach(d)
 			if err == nil {
 				err = s.Windows.AwaitDisk(n)
@@ -306,8 +268,17 @@ func TestReadOnlyByRequest(t *testing.T) {
 				s.t.Fatal(err)
 			}
 			return n
-		})
-	})
+		}
+	}
+	for name, put := range map[string]func(*slots, uint8, string, bool) uint32{
+		"serial numbers": (*slots).put,
+		"page 83h": azure(func(id string) []nodespec.Identifier {
+			return []nodespec.Identifier{{Type: 3, CodeSet: "binary", Hex: hex.EncodeToString([]byte("node" + id))}}
+		}),
+		"tables": azure(func(string) []nodespec.Identifier { return nil }),
+	} {
+		t.Run(name, func(t *testing.T) { readOnlyByRequest(t, put) })
+	}
 }
 
 func readOnlyByRequest(t *testing.T, put func(s *slots, slot uint8, id string, protected bool) uint32) {

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -350,34 +349,6 @@ func TestFormatVolumeKeepsConcurrentContent(t *testing.T) {
 	}
 }
 
-// If a process dies during a format, it may leave a boot sector without a file system.
-// Windows reports the same error for a damaged file system, so the volume is not
-// formatted, and the error says what the volume contains.
-func TestFormatVolumeIncompleteFileSystem(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
-	id := f.id(1)
-	for code, text := range map[win32.Errno]string{
-		win32.ERROR_DISK_CORRUPT: "damaged or incomplete", win32.ERROR_FILE_CORRUPT: "damaged or incomplete",
-		win32.ERROR_UNRECOGNIZED_VOLUME: "it contains data (NTFS) and was not changed",
-	} {
-		f.Observe(func(c *win32.Call) error {
-			if changes(c) {
-				t.Errorf("change: %v", c)
-			}
-			if c.Name == "VolumeInformation" {
-				return code
-			}
-			return c.Do()
-		})
-		err := f.format(id)
-		wantKind(t, err, hosterr.ErrFailedPrecondition, text)
-		if !strings.Contains(hosterr.HintOf(err), "csi-proxyctl disk clear") {
-			t.Errorf("%s: hint %q", code.Name(), hosterr.HintOf(err))
-		}
-	}
-	f.Observe(nil)
-}
-
 func TestFormatVolumeRefusesDisksOfWindows(t *testing.T) {
 	f := newFixture(t, nodespec.Config{},
 		nodespec.Disk{Size: 10 * gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: gib, Type: "recovery"}, {Size: gib}}},
@@ -517,6 +488,11 @@ func TestUnmountFlushes(t *testing.T) {
 	if err := f.unmount(id, target); err != nil || !slices.Equal(order, []string{"FlushFileBuffers", "DeleteMountPoint"}) {
 		t.Errorf("%v after the calls %v, want success after flush and delete", err, order)
 	}
+	f.Fail("FlushFileBuffers", 0, win32.ERROR_WRITE_PROTECT) // which has nothing to flush
+	if _, err := f.volume.WriteVolumeCache(t.Context(), &volume.WriteVolumeCacheRequest{VolumeID: id}); err != nil {
+		t.Errorf("WriteVolumeCache of a write-protected volume: %v", err)
+	}
+	f.Observe(nil)
 }
 
 // A device that is missing for a moment does not mean that nothing is mounted. Before, the
@@ -1006,56 +982,6 @@ func TestChangesTakeLocks(t *testing.T) {
 			t.Errorf("%s: %v, the call was seen: %t", c.name, err, asked)
 		}
 		f.Observe(nil)
-	}
-}
-
-// Windows can give a disk's number to another disk after the number of the volume's disk
-// was read and before the disk is opened.
-func TestReusedDiskNumber(t *testing.T) {
-	for name, do := range map[string]func(f *fixture, id string) error{
-		"resize": func(f *fixture, id string) error { return f.resize(id, 2*gib) },
-		"format": func(f *fixture, id string) error { return f.format(id) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, nodespec.Config{}, data(gib, ""), data(gib, ""))
-			id, other := f.id(1), f.id(2)
-			want := f.length(2)
-			var once sync.Once
-			f.Observe(func(c *win32.Call) error {
-				if c.Name == "CreateFile" && strings.HasSuffix(c.Path, "PhysicalDrive1") {
-					once.Do(func() {
-						show, err := f.Windows.Show()
-						if err != nil {
-							t.Fatal(err)
-						}
-						for _, n := range []uint32{1, 2} {
-							if err := f.Windows.Detach(n); err != nil {
-								t.Fatal(err)
-							}
-						}
-						if n, err := f.Windows.Attach(nodespec.Disk{ID: show.Disks[2].ID}); n != 1 || err != nil {
-							t.Fatalf("disk %d, %v, want disk 1", n, err)
-						}
-						if err := f.Windows.AwaitDisk(1); err != nil {
-							t.Fatal(err)
-						}
-						if err := f.Windows.Grow(1, 4*gib); err != nil {
-							t.Fatal(err)
-						}
-					})
-				}
-				if changes(c) {
-					t.Errorf("change: %v", c)
-				}
-				return c.Do()
-			})
-			err := do(f, id)
-			f.Observe(nil)
-			wantKind(t, err, hosterr.ErrNotFound)
-			if got := f.length(1); got != want || f.id(1) != other {
-				t.Errorf("the disk that is disk 1 now: volume %q of %d bytes, want %q of %d", f.id(1), got, other, want)
-			}
-		})
 	}
 }
 

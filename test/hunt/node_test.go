@@ -19,6 +19,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -67,7 +68,6 @@ type world struct {
 	named   *uint32              // the number of a disk that the request names which is being prepared, or nil
 	landing bool                 // disks of iSCSI sessions may arrive
 	numbers map[string][]byte    // what a planted fault remembers of disks
-	formats early                // requests that a planted fault answers early
 	tally   tally
 }
 
@@ -387,31 +387,15 @@ func (w *world) leaks() string {
 	return ""
 }
 
-// digest returns a hash of the blocks of an image that are not holes.
+// digest returns a hash of the blocks of an image that are not zero.
 func digest(image string) uint64 {
-	f, err := os.Open(image)
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	const seekData = 3 // SEEK_DATA of lseek(2)
 	sum := fnv.New64a()
-	buf := make([]byte, 64<<10)
-	for off := int64(0); ; {
-		at, err := f.Seek(off, seekData)
-		if err != nil {
-			break
-		}
-		off = at &^ int64(len(buf)-1)
-		n, _ := f.ReadAt(buf, off)
-		if n == 0 {
-			break
-		}
-		if slices.ContainsFunc(buf[:n], func(b byte) bool { return b != 0 }) {
-			fmt.Fprintf(sum, "%d ", off)
-			sum.Write(buf[:n])
-		}
-		off += int64(n)
+	if _, err := nodetest.Blocks(image, 64<<10, func(at int64, b []byte) error {
+		fmt.Fprintf(sum, "%d ", at)
+		sum.Write(b)
+		return nil
+	}); err != nil {
+		return 0
 	}
 	return sum.Sum64()
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
@@ -271,9 +272,10 @@ func (c *cell) do(request func() error, id string) {
 func (c *cell) sum() uint64 {
 	var h maphash.Hash
 	h.SetSeed(c.tally.seed)
-	size, err := scan(c.file, func(at int64, b []byte) {
+	size, err := nodetest.Blocks(c.file, pieceSize, func(at int64, b []byte) error {
 		maphash.WriteComparable(&h, at)
 		h.Write(b)
+		return nil
 	})
 	c.must(err)
 	maphash.WriteComparable(&h, size)

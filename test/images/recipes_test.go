@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -15,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 )
 
 const (
@@ -240,42 +241,12 @@ const pieceSize = 4 * kib
 
 var zeros [pieceSize]byte
 
-// scan calls do with the parts of a sparse file that are not zero. It returns the file's size.
-func scan(file string, do func(at int64, b []byte)) (size int64, err error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	buf := make([]byte, 64*pieceSize)
-	for at := int64(0); at < info.Size(); {
-		const seekData = 3 // of Linux: to the next byte that is not in a hole
-		next, err := f.Seek(at, seekData)
-		if err != nil {
-			break // only a hole follows
-		}
-		at = next / pieceSize * pieceSize
-		n, err := f.ReadAt(buf, at)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
-		}
-		for chunk := range slices.Chunk(buf[:n], pieceSize) {
-			if string(chunk) != string(zeros[:len(chunk)]) {
-				do(at, chunk)
-			}
-			at += int64(len(chunk))
-		}
-	}
-	return info.Size(), nil
-}
-
 // read returns the parts of a sparse file that are not zero.
 func read(file string) (data []piece, size int64, err error) {
-	size, err = scan(file, func(at int64, b []byte) { data = append(data, piece{at, slices.Clone(b)}) })
+	size, err = nodetest.Blocks(file, pieceSize, func(at int64, b []byte) error {
+		data = append(data, piece{at, slices.Clone(b)})
+		return nil
+	})
 	return data, size, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
@@ -334,11 +335,12 @@ func TestRemedySparesOtherVolumes(t *testing.T) {
 func sumOf(t *testing.T, file string, a area) string {
 	t.Helper()
 	h := sha256.New()
-	if _, err := scan(file, func(at int64, b []byte) {
+	if _, err := nodetest.Blocks(file, pieceSize, func(at int64, b []byte) error {
 		if at+int64(len(b)) > a.from && at < a.from+a.length {
 			fmt.Fprintln(h, at)
 			h.Write(b)
 		}
+		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}

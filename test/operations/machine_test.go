@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -263,43 +262,8 @@ func (m *machine) ends(number uint32, size int64) (ends []nodespec.Bytes, err er
 	return ends, nil
 }
 
-// seekData is SEEK_DATA of lseek(2). Without support for it, everything is data.
-const seekData = 3
-
-// eachBlock calls do for the blocks of a file that are not zero, in order.
-func eachBlock(path string, do func(off int64, b []byte) error) (size int64, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	buf, zero := make([]byte, 64<<10), make([]byte, 64<<10)
-	for off := int64(0); off < info.Size(); {
-		if at, err := f.Seek(off, seekData); err == nil {
-			off = at &^ int64(len(buf)-1)
-		} else if off > 0 || info.Size() > gib {
-			break // no data after off
-		}
-		n, err := f.ReadAt(buf, off)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
-		}
-		if n == 0 {
-			break
-		}
-		if !slices.Equal(buf[:n], zero[:n]) {
-			if err := do(off, buf[:n]); err != nil {
-				return 0, err
-			}
-		}
-		off += int64(n)
-	}
-	return info.Size(), nil
-}
+// block is the size of the blocks in which images are compared and copied.
+const block = 64 << 10
 
 // tempDir makes a directory, in memory if possible, because thousands are made.
 func tempDir(t testing.TB) string {
@@ -328,7 +292,7 @@ func clone(t testing.TB, from string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		size, err := eachBlock(filepath.Join(from, e.Name()), func(off int64, b []byte) error {
+		size, err := nodetest.Blocks(filepath.Join(from, e.Name()), block, func(off int64, b []byte) error {
 			_, err := f.WriteAt(b, off)
 			return err
 		})
@@ -349,7 +313,7 @@ func digest(t testing.TB, dir string) string {
 	var b strings.Builder
 	for _, e := range entries {
 		sum := fnv.New64a()
-		size, err := eachBlock(filepath.Join(dir, e.Name()), func(off int64, p []byte) error {
+		size, err := nodetest.Blocks(filepath.Join(dir, e.Name()), block, func(off int64, p []byte) error {
 			fmt.Fprintf(sum, "%d ", off)
 			sum.Write(p)
 			return nil

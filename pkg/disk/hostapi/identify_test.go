@@ -20,6 +20,15 @@ func TestTrimmed(t *testing.T) {
 	}
 }
 
+// Drivers get the identifiers in messages, which have valid UTF-8 only.
+func TestIdentifiersAreValidUTF8(t *testing.T) {
+	id := win32.Identifier{CodeSet: win32.StorageIdCodeSetAscii, ID: []byte("a\xff\xfeb")}
+	var info DiskInfo
+	if info.add(id); page83Of([]win32.Identifier{id}) != "a\uFFFDb" || len(info.Page83) != 1 || info.Page83[0] != "vendor.a\uFFFDb" {
+		t.Errorf("%q and %q", page83Of([]win32.Identifier{id}), info.Page83)
+	}
+}
+
 // seeds fails a fuzz target that has no seeds.
 func seeds(f *testing.F) {
 	f.Helper()

@@ -78,7 +78,7 @@ var (
 // GetService implements [HostAPI].
 func (s SystemAPI) GetService(name string) (*ServiceInfo, error) {
 	info, err := s.getService(name)
-	return info, named("get service", name, err)
+	return info, hosterr.Wrap("get service", hosterr.Quote(name), err)
 }
 
 func (s SystemAPI) getService(name string) (*ServiceInfo, error) {
@@ -121,23 +121,6 @@ func serviceError(err error) error {
 		return hosterr.Text(hosterr.ErrUnavailable, "%w", err)
 	}
 	return err
-}
-
-// hinted is an error with a hint. named adds the operation to it.
-type hinted struct {
-	error
-	hint string
-}
-
-func (h *hinted) Unwrap() error { return h.error }
-
-// named wraps err with the operation and the service.
-func named(op, name string, err error) error {
-	var h *hinted
-	if errors.As(err, &h) {
-		return hosterr.WithHint(op, hosterr.Quote(name), err, h.hint)
-	}
-	return hosterr.Wrap(op, hosterr.Quote(name), err)
 }
 
 func pending(state uint32) bool {
@@ -183,7 +166,7 @@ const toRun, toStop = "become running", "stop"
 // StartService implements [HostAPI]. If the service stops before it runs, StartService
 // returns an error with its exit code immediately.
 func (s SystemAPI) StartService(name string) error {
-	return named("start service", name, s.startService(name))
+	return hosterr.Wrap("start service", hosterr.Quote(name), s.startService(name))
 }
 
 func (s SystemAPI) startService(name string) error {
@@ -202,16 +185,14 @@ func (s SystemAPI) startService(name string) error {
 		case win32.SERVICE_RUNNING:
 			return nil
 		case win32.SERVICE_PAUSED:
-			return &hinted{hosterr.Text(hosterr.ErrFailedPrecondition, "the service is paused"),
-				"resume it, or stop it first"}
+			return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "resume it, or stop it first", "the service is paused")
 		}
 		err = s.host.Node.API.StartService(name)
 		if win32.IsCode(err, win32.ERROR_SERVICE_ALREADY_RUNNING) {
 			continue // another program has started it, or is stopping it
 		}
 		if win32.IsCode(err, win32.ERROR_SERVICE_DISABLED) {
-			return &hinted{serviceError(err),
-				"change its start type first, for example with: sc.exe config " + name + " start= demand"}
+			return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "change its start type first, for example with: sc.exe config "+name+" start= demand", "%w", err)
 		}
 		if err != nil {
 			return serviceError(err)
@@ -232,20 +213,19 @@ func died(status win32.ServiceStatus) error {
 	var err error
 	switch status.ExitCode {
 	case 0:
-		err = hosterr.Text(hosterr.ErrFailedPrecondition, "the service stopped immediately after its start, without an error")
+		err = errors.New("without an error")
 	case uint32(win32.ERROR_SERVICE_SPECIFIC_ERROR):
-		err = hosterr.Text(hosterr.ErrFailedPrecondition, "the service stopped immediately after its start, with its own error %d", status.SpecificExitCode)
+		err = fmt.Errorf("with its own error %d", status.SpecificExitCode)
 	default:
-		code := win32.Errno(status.ExitCode)
-		err = hosterr.Text(hosterr.ErrFailedPrecondition, "the service stopped immediately after its start, with exit code %d: %w", status.ExitCode, code)
+		err = fmt.Errorf("with exit code %d: %w", status.ExitCode, win32.Errno(status.ExitCode))
 	}
-	return &hinted{err,
-		"see the System event log of the node for messages of the service"}
+	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "see the System event log of the node for messages of the service",
+		"the service stopped immediately after its start, %w", err)
 }
 
 // StopService implements [HostAPI].
 func (s SystemAPI) StopService(name string, force bool) error {
-	return named("stop service", name, s.stopService(name, force))
+	return hosterr.Wrap("stop service", hosterr.Quote(name), s.stopService(name, force))
 }
 
 func (s SystemAPI) stopService(name string, force bool) error {
@@ -265,8 +245,8 @@ func (s SystemAPI) stopService(name string, force bool) error {
 			return err
 		}
 		if !force {
-			return &hinted{hosterr.Text(hosterr.ErrFailedPrecondition, "other services that are not stopped depend on it: %s: %w",
-				strings.Join(needed, ", "), win32.ERROR_DEPENDENT_SERVICES_RUNNING), "set force to stop them, too"}
+			return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "set force to stop them, too",
+				"other services that are not stopped depend on it: %s: %w", strings.Join(needed, ", "), win32.ERROR_DEPENDENT_SERVICES_RUNNING)
 		}
 		for _, d := range needed {
 			if err := s.mayChange(d); err != nil {
@@ -283,8 +263,8 @@ func (s SystemAPI) stopService(name string, force bool) error {
 			}
 		}
 	}
-	return &hinted{hosterr.Text(hosterr.ErrFailedPrecondition, "services that depend on it could not be stopped, or were started again: %s: %w",
-		strings.Join(needed, ", "), win32.ERROR_DEPENDENT_SERVICES_RUNNING), "check whether they depend on each other in a circle, or another program restarts them"}
+	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "check whether they depend on each other in a circle, or another program restarts them",
+		"services that depend on it could not be stopped, or were started again: %s: %w", strings.Join(needed, ", "), win32.ERROR_DEPENDENT_SERVICES_RUNNING)
 }
 
 // stop stops one service and waits for it. It returns Windows' errors unchanged.
