@@ -72,7 +72,7 @@ func TestAddPartitionOffsets(t *testing.T) {
 				t.Errorf("partitions from and to %v, want %v", spans, c.want)
 			}
 			data := got.Partitions[len(got.Partitions)-1]
-			if data.Offset != offset || !IsBasicData(got, data) {
+			if data.Offset != offset || !IsBasicData(got, data) || data.Name != "Basic data partition" || data.Attributes != win32.GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER {
 				t.Errorf("the data partition begins at %d and is %+v, but AddPartition returned %d", data.Offset, data, offset)
 			}
 			look := Look{Size: c.size, Sector: c.sector, Table: l}

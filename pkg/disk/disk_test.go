@@ -91,33 +91,6 @@ func (f *fixture) attach(d nodespec.Disk) uint32 {
 
 func yes() *bool { b := true; return &b }
 
-func TestPartitionDisk(t *testing.T) {
-	for _, sector := range []uint32{512, 4096} {
-		for name, size := range map[string]uint64{"8 MiB": 8 * mib, "100 MiB": 100 * mib, "1 GiB": gib, "3 TiB": 3 * tib} {
-			t.Run(fmt.Sprintf("%s with sectors of %d bytes", name, sector), func(t *testing.T) {
-				f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: nodespec.Size(size), SectorSize: sector})
-				if err := f.partition(1); err != nil {
-					t.Fatal(err)
-				}
-				l := f.layout(1)
-				data := l.Partitions[len(l.Partitions)-1]
-				if l.Style != win32.PARTITION_STYLE_GPT || data.Type != win32.PARTITION_BASIC_DATA_GUID || data.Name != "Basic data partition" ||
-					data.Attributes != win32.GPT_BASIC_DATA_ATTRIBUTE_NO_DRIVE_LETTER || data.Offset%mib != 0 || size-data.Offset-data.Length > 2*mib {
-					t.Errorf("layout %+v", l)
-				}
-				if reserved := len(l.Partitions) == 2 && l.Partitions[0].Type == win32.PARTITION_MSFT_RESERVED_GUID; reserved != (size >= gib) {
-					t.Errorf("reserved partition: %t, layout %+v", reserved, l)
-				}
-				f.unchanged(func() {
-					if err := f.partition(1); err != nil {
-						t.Errorf("repeated: %v", err)
-					}
-				})
-			})
-		}
-	}
-}
-
 // volumes counts the volumes on disk 1.
 func (f *fixture) volumes() (n int) {
 	f.t.Helper()
