@@ -1,6 +1,6 @@
 // Package service is what the services of all groups do alike: take a HostAPI and
-// the node below it, bind the HostAPI to the context of a request, run work on it
-// under locks, and name the operation in an error.
+// the node below it, bind the HostAPI to the context of a request, and run work on it
+// under locks.
 //
 // A method of a service reads like this:
 //
@@ -16,7 +16,6 @@ package service
 
 import (
 	"context"
-	"errors"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
@@ -122,13 +121,4 @@ func Response[T any](out *T, err error) (*T, error) {
 		return nil, err
 	}
 	return out, nil
-}
-
-// Wrap is [hosterr.Wrap], unless err names the operation already.
-func Wrap(op, target string, err error) error {
-	var e *hosterr.Error
-	if errors.As(err, &e) && e.Op == op {
-		return err
-	}
-	return hosterr.Wrap(op, target, err)
 }

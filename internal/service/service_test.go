@@ -100,26 +100,6 @@ func TestLocksAreTakenInOrderAndReleased(t *testing.T) {
 	}
 }
 
-func TestWrapNamesOperationOnce(t *testing.T) {
-	inner := hosterr.Wrap("stop service", `"a"`, hosterr.ErrNotFound)
-	for _, c := range []struct {
-		name string
-		err  error
-		want string
-	}{
-		{"another error", hosterr.ErrNotFound, `stop service "a": not found`},
-		{"an error of the operation", inner, `stop service "a": not found`},
-		{"an error of another operation", hosterr.Wrap("open", "", hosterr.ErrNotFound), `stop service "a": open: not found`},
-	} {
-		if err := service.Wrap("stop service", `"a"`, c.err); err == nil || err.Error() != c.want {
-			t.Errorf("%s: Wrap = %v, want %s", c.name, err, c.want)
-		}
-	}
-	if err := service.Wrap("stop service", `"a"`, nil); err != nil {
-		t.Errorf("Wrap of nil = %v, want nil", err)
-	}
-}
-
 func TestResponseIsNilWithError(t *testing.T) {
 	out := &struct{}{}
 	if got, err := service.Response(out, nil); got != out || err != nil {

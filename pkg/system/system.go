@@ -32,7 +32,7 @@ func New(hostAPI systemapi.HostAPI) (*System, error) {
 // change runs work that changes a service, under the service's lock.
 func (s *System) change(ctx context.Context, op, name string, work func(systemapi.HostAPI) error) error {
 	lock := service.Exclusive(&s.base.Node.Locks.Services, strings.ToLower(name))
-	return service.Wrap(op, hosterr.Quote(name), service.Do(ctx, s.base, []service.Lock{lock}, work))
+	return hosterr.Wrap(op, hosterr.Quote(name), service.Do(ctx, s.base, []service.Lock{lock}, work))
 }
 
 // GetBIOSSerialNumber implements [Interface]. It fails with [hosterr.ErrNotFound] if the
@@ -57,11 +57,11 @@ func (s *System) GetService(ctx context.Context, in *GetServiceRequest) (*GetSer
 		err = errors.New("the HostAPI returned no result")
 	}
 	if err != nil {
-		return nil, service.Wrap(op, hosterr.Quote(name), err)
+		return nil, hosterr.Wrap(op, hosterr.Quote(name), err)
 	}
 	start, err := startTypeOf(info.StartType)
 	if err != nil {
-		return nil, service.Wrap(op, hosterr.Quote(name), err)
+		return nil, hosterr.Wrap(op, hosterr.Quote(name), err)
 	}
 	return &GetServiceResponse{DisplayName: info.DisplayName, StartType: start, Status: statusOf(info.Status)}, nil
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/keymutex"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/policy"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -27,6 +26,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/sparse"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/worlds"
 )
 
@@ -390,7 +390,7 @@ func (w *world) leaks() string {
 // digest returns a hash of the blocks of an image that are not zero.
 func digest(image string) uint64 {
 	sum := fnv.New64a()
-	if _, err := nodetest.Blocks(image, 64<<10, func(at int64, b []byte) error {
+	if _, err := sparse.Blocks(image, 64<<10, func(at int64, b []byte) error {
 		fmt.Fprintf(sum, "%d ", at)
 		sum.Write(b)
 		return nil

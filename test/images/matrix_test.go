@@ -13,7 +13,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/storage"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
@@ -22,6 +21,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/sparse"
 )
 
 // everything is the variable with which the matrix has all of its images, as in make soak.
@@ -272,7 +272,7 @@ func (c *cell) do(request func() error, id string) {
 func (c *cell) sum() uint64 {
 	var h maphash.Hash
 	h.SetSeed(c.tally.seed)
-	size, err := nodetest.Blocks(c.file, pieceSize, func(at int64, b []byte) error {
+	size, err := sparse.Blocks(c.file, pieceSize, func(at int64, b []byte) error {
 		maphash.WriteComparable(&h, at)
 		h.Write(b)
 		return nil

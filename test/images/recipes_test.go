@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/sparse"
 )
 
 const (
@@ -243,7 +243,7 @@ var zeros [pieceSize]byte
 
 // read returns the parts of a sparse file that are not zero.
 func read(file string) (data []piece, size int64, err error) {
-	size, err = nodetest.Blocks(file, pieceSize, func(at int64, b []byte) error {
+	size, err = sparse.Blocks(file, pieceSize, func(at int64, b []byte) error {
 		data = append(data, piece{at, slices.Clone(b)})
 		return nil
 	})

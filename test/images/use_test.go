@@ -12,13 +12,13 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/sparse"
 )
 
 // quiet is a node that does not log.
@@ -335,7 +335,7 @@ func TestRemedySparesOtherVolumes(t *testing.T) {
 func sumOf(t *testing.T, file string, a area) string {
 	t.Helper()
 	h := sha256.New()
-	if _, err := nodetest.Blocks(file, pieceSize, func(at int64, b []byte) error {
+	if _, err := sparse.Blocks(file, pieceSize, func(at int64, b []byte) error {
 		if at+int64(len(b)) > a.from && at < a.from+a.length {
 			fmt.Fprintln(h, at)
 			h.Write(b)

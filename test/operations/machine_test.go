@@ -28,6 +28,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	"github.com/kubernetes-csi/csi-proxy/v2/test/sparse"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/worlds"
 )
 
@@ -292,7 +293,7 @@ func clone(t testing.TB, from string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		size, err := nodetest.Blocks(filepath.Join(from, e.Name()), block, func(off int64, b []byte) error {
+		size, err := sparse.Blocks(filepath.Join(from, e.Name()), block, func(off int64, b []byte) error {
 			_, err := f.WriteAt(b, off)
 			return err
 		})
@@ -313,7 +314,7 @@ func digest(t testing.TB, dir string) string {
 	var b strings.Builder
 	for _, e := range entries {
 		sum := fnv.New64a()
-		size, err := nodetest.Blocks(filepath.Join(dir, e.Name()), block, func(off int64, p []byte) error {
+		size, err := sparse.Blocks(filepath.Join(dir, e.Name()), block, func(off int64, p []byte) error {
 			fmt.Fprintf(sum, "%d ", off)
 			sum.Write(p)
 			return nil

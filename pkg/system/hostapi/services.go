@@ -77,11 +77,6 @@ var (
 
 // GetService implements [HostAPI].
 func (s SystemAPI) GetService(name string) (*ServiceInfo, error) {
-	info, err := s.getService(name)
-	return info, hosterr.Wrap("get service", hosterr.Quote(name), err)
-}
-
-func (s SystemAPI) getService(name string) (*ServiceInfo, error) {
 	if err := s.begin(name); err != nil {
 		return nil, err
 	}
@@ -166,10 +161,6 @@ const toRun, toStop = "become running", "stop"
 // StartService implements [HostAPI]. If the service stops before it runs, StartService
 // returns an error with its exit code immediately.
 func (s SystemAPI) StartService(name string) error {
-	return hosterr.Wrap("start service", hosterr.Quote(name), s.startService(name))
-}
-
-func (s SystemAPI) startService(name string) error {
 	if err := s.begin(name); err != nil {
 		return err
 	}
@@ -213,22 +204,18 @@ func died(status win32.ServiceStatus) error {
 	var err error
 	switch status.ExitCode {
 	case 0:
-		err = errors.New("without an error")
+		err = hosterr.Text(hosterr.ErrFailedPrecondition, "the service stopped immediately after its start, without an error")
 	case uint32(win32.ERROR_SERVICE_SPECIFIC_ERROR):
-		err = fmt.Errorf("with its own error %d", status.SpecificExitCode)
+		err = hosterr.Text(hosterr.ErrFailedPrecondition, "the service stopped immediately after its start, with its own error %d", status.SpecificExitCode)
 	default:
-		err = fmt.Errorf("with exit code %d: %w", status.ExitCode, win32.Errno(status.ExitCode))
+		code := win32.Errno(status.ExitCode)
+		err = hosterr.Text(hosterr.ErrFailedPrecondition, "the service stopped immediately after its start, with exit code %d: %w", status.ExitCode, code)
 	}
-	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "see the System event log of the node for messages of the service",
-		"the service stopped immediately after its start, %w", err)
+	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "see the System event log of the node for messages of the service", "%w", err)
 }
 
 // StopService implements [HostAPI].
 func (s SystemAPI) StopService(name string, force bool) error {
-	return hosterr.Wrap("stop service", hosterr.Quote(name), s.stopService(name, force))
-}
-
-func (s SystemAPI) stopService(name string, force bool) error {
 	if err := s.begin(name); err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-package nodetest
+// Package sparse reads the sparse files of simulated disks for tests.
+package sparse
 
 import (
 	"errors"
