@@ -110,6 +110,20 @@ func TestConnectionsOfTheGreedyAreLost(t *testing.T) {
 	}
 }
 
+// A process whose own connections all run calls takes no place of one that has fewer.
+func TestProcessThatHasMoreIsRefused(t *testing.T) {
+	p, _ := pipeOf(2, nil)
+	running := &Call{Of: admitted(t, p, 1)}
+	if err := errors.Join(p.API.Begin(running), p.API.Run(t.Context(), running, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if idle := admitted(t, p, 2); p.admit(connection(p, 1)) || idle.lost {
+		t.Error("a second connection of a process took the place of another process's only one")
+	}
+	p.API.End(running)
+	p.CloseAll()
+}
+
 // A process that connects again while gRPC closes its last connection, twice, stays one process.
 func TestProcessThatConnectsAgainIsOne(t *testing.T) {
 	p, _ := pipeOf(8, nil)
