@@ -24,8 +24,9 @@ import (
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/template"
+	"github.com/prometheus/prometheus/util/annotations"
 	"sigs.k8s.io/yaml"
 )
 
@@ -259,12 +260,59 @@ func TestQueriesAreOfExportedSeries(t *testing.T) {
 	}
 }
 
-// firing returns the summaries of the alerts that fire after a time, with the series
-// of a Prometheus that scrapes each minute.
-func firing(t *testing.T, name string, r rulefmt.Rule, of string, after time.Duration) (summaries []string) {
+// scrapes are the samples of a Prometheus in memory.
+type scrapes []promql.Series
+
+// load parses series in the notation of promtool's tests, for a Prometheus that scrapes each minute.
+func load(t *testing.T, text string) (all scrapes) {
 	t.Helper()
-	series := promqltest.LoadedStorage(t, "load 1m\n"+of)
-	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 1_000_000)
+	for line := range strings.Lines(text) {
+		metric, values, err := parser.NewParser(parser.Options{}).ParseSeriesDesc(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		series := promql.Series{Metric: metric}
+		for minute, v := range values {
+			if !v.Omitted {
+				series.Floats = append(series.Floats, promql.FPoint{T: int64(minute) * time.Minute.Milliseconds(), F: v.Value})
+			}
+		}
+		all = append(all, series)
+	}
+	return all
+}
+
+func (all scrapes) Querier(int64, int64) (storage.Querier, error) {
+	return &storage.MockQuerier{SelectMockFunction: all.matching}, nil
+}
+
+func (all scrapes) matching(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	found := &seriesSet{at: -1}
+	for _, s := range all {
+		if !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(s.Metric.Get(m.Name)) }) {
+			found.series = append(found.series, s)
+		}
+	}
+	return found
+}
+
+// seriesSet is a list of series as a query reads it.
+type seriesSet struct {
+	series scrapes
+	at     int
+}
+
+func (s *seriesSet) Next() bool                        { s.at++; return s.at < len(s.series) }
+func (s *seriesSet) At() storage.Series                { return promql.NewStorageSeries(s.series[s.at]) }
+func (s *seriesSet) Err() error                        { return nil }
+func (s *seriesSet) Warnings() annotations.Annotations { return nil }
+
+// firing returns the summaries of the alerts that fire after a time.
+func firing(t *testing.T, name string, r rulefmt.Rule, text string, after time.Duration) (summaries []string) {
+	t.Helper()
+	series := load(t, text)
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Hour, Parser: parser.NewParser(parser.Options{})})
+	defer engine.Close()
 	since := map[string]time.Duration{} // when each began to be true
 	for at := time.Duration(0); at <= after; at += time.Minute {
 		q, err := engine.NewInstantQuery(context.Background(), series, nil, r.Expr, time.Unix(0, 0).Add(at))
