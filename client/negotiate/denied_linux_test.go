@@ -16,6 +16,7 @@ import (
 
 // TestAccessDenied connects as another user, because file modes do not restrict root.
 func TestAccessDenied(t *testing.T) {
+	t.Setenv("TMPDIR", "/tmp") // a directory that the other user reaches
 	p := newProxy(t)
 	p.serve("disk/v1beta2", "disk/v1")
 	socket, err := pipe.SocketPath(p.path("disk/v1"))

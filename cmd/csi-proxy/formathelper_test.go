@@ -29,11 +29,11 @@ func TestFormatHelper(t *testing.T) {
 		return string(out), c.ProcessState.ExitCode()
 	}
 	const hello = "csi-proxy format-helper 1\n"
-	good := []string{`-volume=\\?\Volume{00000000-1111-2222-3333-444444444444}\`, "-file-system=NTFS"}
+	good := []string{`-volume=\\?\Volume{00000000-1111-2222-3333-444444444444}\`}
 	if out, code := run("", good...); out != hello || code != 3 {
 		t.Errorf("without a parent: exit code %d and %q, want 3 and only %q", code, out, hello)
 	}
-	if out, code := run("go\n", "-volume=C:", "-file-system=NTFS"); !strings.HasPrefix(out, hello+"refused ") || code != 2 {
+	if out, code := run("go\n", "-volume=C:"); !strings.HasPrefix(out, hello+"refused ") || code != 2 {
 		t.Errorf("with C: exit code %d and %q, want 2 and a refusal", code, out)
 	}
 	if runtime.GOOS == "windows" {
