@@ -133,7 +133,7 @@ func (w wine) withDriver(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	// Wine has two of the DLLs, but only stubs of the functions that ours have.
+	// Ours replace two DLLs of Wine, whose functions of these names do nothing.
 	driver := []string{"CSI_PROXY_WINE_DRIVER=" + onDriveZ(to), "WINEDLLOVERRIDES=cfgmgr32,netapi32=n"}
 	return errors.Join(
 		w.test(ctx, "test", driver, "./wine/driver"),
