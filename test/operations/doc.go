@@ -12,13 +12,6 @@
 //     without a kind. The repeated request must succeed if the change was undone.
 //   - TestCalls counts it: what one disk, volume or share costs must not grow with the node.
 //
-// TestKillUnderLoad kills the daemon at random moments while many callers use its sockets.
-// After that, a request that got no response is done, not done, or partly done. Partly done
-// means one of: a partition table without the partition; a larger partition with a file system
-// of the old size; some of the directories of a path made or removed; a mapping without its
-// link; or an empty directory that was going to become a link, which the caller removes before
-// it retries.
-//
 // Changes are made and calls are counted in testing/synctest bubbles: waiting takes no time,
 // and a request that never returns fails the test.
 //

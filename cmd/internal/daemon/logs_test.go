@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,8 +20,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 )
-
-var kills = flag.Int("kills", 20, "how many daemons TestKillLosesNoLine kills")
 
 // crashing makes this test's binary run as a daemon that panics when it opens its node.
 const crashing = "crashing"
@@ -60,7 +57,7 @@ var requestPath = regexp.MustCompile(`request-\d+`)
 func TestKillLosesNoLine(t *testing.T) {
 	sockets(t) // or it is skipped
 	killed, found := 0, 0
-	for i := range *kills {
+	for i := range 20 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			sockets(t)
 			killed++
