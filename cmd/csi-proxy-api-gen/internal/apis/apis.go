@@ -37,7 +37,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,11 +54,11 @@ import (
 // packageField is the number of the package statement in FileDescriptorProto.
 const packageField = 2
 
+// ImportPath is the Go import path of the API's directory.
+const ImportPath = "github.com/kubernetes-csi/csi-proxy/client/api"
+
 // Set is the complete API.
 type Set struct {
-	// ImportPath is the Go import path of the loaded directory.
-	ImportPath string
-
 	// Groups are in alphabetical order.
 	Groups []*Group
 
@@ -179,13 +178,9 @@ type source struct {
 	takesConn  bool
 }
 
-// Load compiles all .proto files below dir, which must be in a Go module.
+// Load compiles all .proto files below dir, client/api of the repository.
 func Load(dir string) (*Set, error) {
-	importPath, err := importPathOf(dir)
-	if err != nil {
-		return nil, err
-	}
-	sources, err := read(dir, importPath)
+	sources, err := read(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -193,10 +188,10 @@ func Load(dir string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{ImportPath: importPath}
+	set := &Set{}
 	for i, src := range sources {
 		doc := clean(files[i].SourceLocations().ByPath(protoreflect.SourcePath{packageField}).LeadingComments)
-		f := File{Path: src.path, ImportPath: path.Join(importPath, path.Dir(src.path)), Desc: files[i], Doc: doc}
+		f := File{Path: src.path, ImportPath: path.Join(ImportPath, path.Dir(src.path)), Desc: files[i], Doc: doc}
 		if err := set.add(src, f); err != nil {
 			return nil, fmt.Errorf("%s: %w", src.path, err)
 		}
@@ -208,7 +203,7 @@ func Load(dir string) (*Set, error) {
 }
 
 // read reads the .proto files below dir, in alphabetical order of their paths.
-func read(dir, importPath string) ([]*source, error) {
+func read(dir string) ([]*source, error) {
 	var sources []*source
 	tree := os.DirFS(dir)
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
@@ -221,7 +216,7 @@ func read(dir, importPath string) ([]*source, error) {
 		if d.IsDir() || path.Ext(name) != ".proto" {
 			return nil
 		}
-		src := &source{path: name, registered: path.Join(importPath, name)}
+		src := &source{path: name, registered: path.Join(ImportPath, name)}
 		if src.text, err = fs.ReadFile(tree, name); err != nil {
 			return err
 		}
@@ -316,38 +311,6 @@ func (s *Set) add(src *source, f File) error {
 	})
 	return nil
 }
-
-// importPathOf returns the Go import path of a directory, which it derives from the
-// go.mod of its module.
-func importPathOf(dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	for root := dir; ; root = filepath.Dir(root) {
-		text, err := os.ReadFile(filepath.Join(root, "go.mod"))
-		if errors.Is(err, fs.ErrNotExist) {
-			if root == filepath.Dir(root) {
-				return "", fmt.Errorf("%s: not in a Go module", dir)
-			}
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		m := moduleLine.FindSubmatch(text)
-		if m == nil {
-			return "", fmt.Errorf("%s: no module line", filepath.Join(root, "go.mod"))
-		}
-		rel, err := filepath.Rel(root, dir)
-		if err != nil {
-			return "", err
-		}
-		return path.Join(string(m[1]), filepath.ToSlash(rel)), nil
-	}
-}
-
-var moduleLine = regexp.MustCompile(`(?m)^module\s+"?([^\s"]+)"?`)
 
 // clean removes the blank that starts each line of a comment, and surrounding blanks.
 func clean(comment string) string {

@@ -16,7 +16,7 @@ const shelf = `syntax = "proto3";
 // The shelf API keeps books.
 package v1;
 
-option go_package = "example.com/m/client/api/shelf/v1";
+option go_package = "github.com/kubernetes-csi/csi-proxy/client/api/shelf/v1";
 
 // Shelf is one shelf.
 service Shelf {
@@ -39,22 +39,18 @@ enum Kind {
 }
 `
 
-// tree writes files below client/api of a new module, and returns that directory.
+// tree writes files to a new directory, and returns it.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
-	root := t.TempDir()
-	dir := filepath.Join(root, "client", "api")
-	write := func(name, text string) {
+	dir := t.TempDir()
+	for name, text := range files {
+		name = filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	}
-	write(filepath.Join(root, "go.mod"), "module example.com/m\n")
-	for name, text := range files {
-		write(filepath.Join(dir, filepath.FromSlash(name)), text)
 	}
 	return dir
 }
@@ -68,7 +64,7 @@ func TestLoad(t *testing.T) {
 		"shelf/v2beta9/api.proto":   edit("v1", "v2beta9"),
 		"shelf/v10alpha1/api.proto": edit("v1", "v10alpha1"),
 		"cards/v1/api.proto":        edit("shelf/v1", "cards/v1", "Shelf", "Cards", "PutBook", "PutCard", "Kind", "CardKind", "NOVEL", "PAPER"),
-		"errors.proto":              "syntax = \"proto3\";\npackage api;\noption go_package = \"example.com/m/client/api\";\nmessage Oops {}\n",
+		"errors.proto":              "syntax = \"proto3\";\npackage api;\noption go_package = \"github.com/kubernetes-csi/csi-proxy/client/api\";\nmessage Oops {}\n",
 		"testdata/broken.proto":     "no proto at all",
 	}))
 	if err != nil {
@@ -89,7 +85,7 @@ func TestLoad(t *testing.T) {
 	if got, want := apis.Comment(v.Service.Methods().Get(0)), "Put puts a book on the shelf.\n\n  indented"; got != want {
 		t.Errorf("comment of Put %q, want %q", got, want)
 	}
-	if got, want := v.Desc.Path(), "example.com/m/client/api/shelf/v1/api.proto"; got != want {
+	if got, want := v.Desc.Path(), "github.com/kubernetes-csi/csi-proxy/client/api/shelf/v1/api.proto"; got != want {
 		t.Errorf("registered as %q, want %q", got, want)
 	}
 	v.Proto().Name = nil
@@ -103,13 +99,13 @@ func TestDirectives(t *testing.T) {
 		"syntax = \"proto3\";\n", "syntax = \"proto3\";\n"+
 			"// csi-proxy-api-gen:registered-as odd/place/api.proto\n"+
 			"//csi-proxy-api-gen:client-takes *grpc.ClientConn\n",
-		`option go_package = "example.com/m/client/api/shelf/v1";`, "").Replace(shelf)
+		`option go_package = "github.com/kubernetes-csi/csi-proxy/client/api/shelf/v1";`, "").Replace(shelf)
 	set, err := apis.Load(tree(t, map[string]string{"shelf/v1/api.proto": text}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := set.Versions()[0]
-	if v.Desc.Path() != "odd/place/api.proto" || !v.ClientTakesConn || v.ImportPath != "example.com/m/client/api/shelf/v1" {
+	if v.Desc.Path() != "odd/place/api.proto" || !v.ClientTakesConn || v.ImportPath != "github.com/kubernetes-csi/csi-proxy/client/api/shelf/v1" {
 		t.Errorf("registered as %q, takes conn %t, import path %q", v.Desc.Path(), v.ClientTakesConn, v.ImportPath)
 	}
 	if v.Proto().GetOptions().GetGoPackage() != "" {
@@ -123,7 +119,7 @@ func TestRefusals(t *testing.T) {
 		"no files":             {"README", "", "no .proto files"},
 		"not a proto file":     {"shelf/v1/api.proto", edit("service Shelf {", "service {"), "syntax error"},
 		"import":               {"shelf/v1/api.proto", edit("option", "import \"google/protobuf/empty.proto\";\noption"), `no file is registered as "google/protobuf/empty.proto"`},
-		"another go_package":   {"shelf/v2/api.proto", edit("package v1", "package v2"), `go_package "example.com/m/client/api/shelf/v1": want "example.com/m/client/api/shelf/v2"`},
+		"another go_package":   {"shelf/v2/api.proto", edit("package v1", "package v2"), `go_package "github.com/kubernetes-csi/csi-proxy/client/api/shelf/v1": want "github.com/kubernetes-csi/csi-proxy/client/api/shelf/v2"`},
 		"another package":      {"shelf/v2/api.proto", shelf, `proto package "v1": want the version, "v2"`},
 		"another service name": {"shelf/v1/api.proto", edit("service Shelf", "service Shelves"), `service "Shelves": want the group's name, "Shelf"`},
 		"second service":       {"shelf/v1/api.proto", shelf + "service More {}", "2 services: want one"},
@@ -139,8 +135,5 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
 		})
-	}
-	if _, err := apis.Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "not in a Go module") {
-		t.Errorf("outside of a module: error %v", err)
 	}
 }

@@ -34,7 +34,7 @@ const Dir = "client/api"
 // Messages generates <Dir>/<group>/<version>/api.pb.go for all versions, the same for
 // shared files, and api_secrets.go for versions with messages that contain secrets.
 func Messages(set *apis.Set) (map[string][]byte, error) {
-	plugin, files, err := messages(set.Request(), set.ImportPath, Dir)
+	plugin, files, err := messages(set.Request(), apis.ImportPath, Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func Messages(set *apis.Set) (map[string][]byte, error) {
 func GRPC(ctx context.Context, set *apis.Set, moduleDir string) (map[string][]byte, error) {
 	// Published servers do not embed Unimplemented<Service>Server, so the generated
 	// interfaces must not require it.
-	files, err := protocGenGoGRPC(ctx, set.Request("require_unimplemented_servers=false"), set.ImportPath, Dir, moduleDir)
+	files, err := protocGenGoGRPC(ctx, set.Request("require_unimplemented_servers=false"), apis.ImportPath, Dir, moduleDir)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,6 @@ func remote(t *testing.T, edits map[string][2]string, change func(*rows.Config))
 			}
 		}
 	}
-	copyDir("client", "go.mod")
 	copyDir("client/api", "*.proto")
 	copyDir("client/api", "*/*/*.proto")
 	copyDir("pkg", "*/types.go")

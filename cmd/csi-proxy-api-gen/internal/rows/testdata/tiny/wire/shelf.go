@@ -4,8 +4,8 @@ package wire
 import (
 	"context"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/rows/testdata/tiny/client/api/shelf/v1alpha1"
-	"github.com/kubernetes-csi/csi-proxy/v2/cmd/csi-proxy-api-gen/internal/rows/testdata/tiny/pkg/shelf"
+	"example.com/tiny/client/api/shelf/v1alpha1"
+	"example.com/tiny/pkg/shelf"
 )
 
 func v1alpha1_Place(ctx context.Context, to target[shelf.Service], in *v1alpha1.PlaceRequest) (*v1alpha1.PlaceResponse, error) {
