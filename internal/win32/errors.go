@@ -96,8 +96,6 @@ const (
 	ERROR_ACCOUNT_RESTRICTION         Errno = 1327
 	ERROR_PASSWORD_EXPIRED            Errno = 1330
 	ERROR_ACCOUNT_DISABLED            Errno = 1331
-	ERROR_PASSWORD_MUST_CHANGE        Errno = 1907
-	ERROR_ACCOUNT_LOCKED_OUT          Errno = 1909
 	ERROR_INVALID_SECURITY_DESCR      Errno = 1338
 	ERROR_FILE_CORRUPT                Errno = 1392
 	ERROR_DISK_CORRUPT                Errno = 1393
@@ -107,6 +105,8 @@ const (
 	ERROR_DEVICE_REMOVED              Errno = 1617
 	RPC_S_UNKNOWN_IF                  Errno = 1717
 	RPC_S_SERVER_UNAVAILABLE          Errno = 1722
+	ERROR_PASSWORD_MUST_CHANGE        Errno = 1907
+	ERROR_ACCOUNT_LOCKED_OUT          Errno = 1909
 	ERROR_CANT_ACCESS_FILE            Errno = 1920
 	ERROR_CANT_RESOLVE_FILENAME       Errno = 1921
 	NERR_WkstaNotStarted              Errno = 2138
@@ -186,335 +186,196 @@ func DiskFailures() []Errno {
 		ERROR_IO_DEVICE, ERROR_DISK_RECALIBRATE_FAILED, ERROR_DISK_OPERATION_FAILED, ERROR_DISK_RESET_FAILED}
 }
 
+// errnos has the name and the English system message of each Errno.
+var errnos = []struct {
+	number     Errno
+	name, text string
+}{
+	{ERROR_INVALID_FUNCTION, "ERROR_INVALID_FUNCTION", "Incorrect function."},
+	{ERROR_FILE_NOT_FOUND, "ERROR_FILE_NOT_FOUND", "The system cannot find the file specified."},
+	{ERROR_PATH_NOT_FOUND, "ERROR_PATH_NOT_FOUND", "The system cannot find the path specified."},
+	{ERROR_ACCESS_DENIED, "ERROR_ACCESS_DENIED", "Access is denied."},
+	{ERROR_INVALID_HANDLE, "ERROR_INVALID_HANDLE", "The handle is invalid."},
+	{ERROR_NOT_ENOUGH_MEMORY, "ERROR_NOT_ENOUGH_MEMORY", "Not enough memory resources are available to process this command."},
+	{ERROR_INVALID_DRIVE, "ERROR_INVALID_DRIVE", "The system cannot find the drive specified."},
+	{ERROR_NOT_SAME_DEVICE, "ERROR_NOT_SAME_DEVICE", "The system cannot move the file to a different disk drive."},
+	{ERROR_NO_MORE_FILES, "ERROR_NO_MORE_FILES", "There are no more files."},
+	{ERROR_WRITE_PROTECT, "ERROR_WRITE_PROTECT", "The media is write protected."},
+	{ERROR_NOT_READY, "ERROR_NOT_READY", "The device is not ready."},
+	{ERROR_CRC, "ERROR_CRC", "Data error (cyclic redundancy check)."},
+	{ERROR_BAD_LENGTH, "ERROR_BAD_LENGTH", "The program issued a command but the command length is incorrect."},
+	{ERROR_SEEK, "ERROR_SEEK", "The drive cannot locate a specific area or track on the disk."},
+	{ERROR_SECTOR_NOT_FOUND, "ERROR_SECTOR_NOT_FOUND", "The drive cannot find the sector requested."},
+	{ERROR_WRITE_FAULT, "ERROR_WRITE_FAULT", "The system cannot write to the specified device."},
+	{ERROR_READ_FAULT, "ERROR_READ_FAULT", "The system cannot read from the specified device."},
+	{ERROR_GEN_FAILURE, "ERROR_GEN_FAILURE", "A device attached to the system is not functioning."},
+	{ERROR_SHARING_VIOLATION, "ERROR_SHARING_VIOLATION", "The process cannot access the file because it is being used by another process."},
+	{ERROR_HANDLE_EOF, "ERROR_HANDLE_EOF", "Reached the end of the file."},
+	{ERROR_NOT_SUPPORTED, "ERROR_NOT_SUPPORTED", "The request is not supported."},
+	{ERROR_REM_NOT_LIST, "ERROR_REM_NOT_LIST", "Windows cannot find the network path. Verify that the network path is correct and the destination computer is not busy or turned off. If Windows still cannot find the network path, contact your network administrator."},
+	{ERROR_BAD_NETPATH, "ERROR_BAD_NETPATH", "The network path was not found."},
+	{ERROR_DEV_NOT_EXIST, "ERROR_DEV_NOT_EXIST", "The specified network resource or device is no longer available."},
+	{ERROR_UNEXP_NET_ERR, "ERROR_UNEXP_NET_ERR", "An unexpected network error occurred."},
+	{ERROR_NETNAME_DELETED, "ERROR_NETNAME_DELETED", "The specified network name is no longer available."},
+	{ERROR_NETWORK_ACCESS_DENIED, "ERROR_NETWORK_ACCESS_DENIED", "Network access is denied."},
+	{ERROR_BAD_NET_NAME, "ERROR_BAD_NET_NAME", "The network name cannot be found."},
+	{ERROR_FILE_EXISTS, "ERROR_FILE_EXISTS", "The file exists."},
+	{ERROR_ALREADY_ASSIGNED, "ERROR_ALREADY_ASSIGNED", "The local device name is already in use."},
+	{ERROR_INVALID_PASSWORD, "ERROR_INVALID_PASSWORD", "The specified network password is not correct."},
+	{ERROR_INVALID_PARAMETER, "ERROR_INVALID_PARAMETER", "The parameter is incorrect."},
+	{ERROR_DISK_FULL, "ERROR_DISK_FULL", "There is not enough space on the disk."},
+	{ERROR_CALL_NOT_IMPLEMENTED, "ERROR_CALL_NOT_IMPLEMENTED", "This function is not supported on this system."},
+	{ERROR_SEM_TIMEOUT, "ERROR_SEM_TIMEOUT", "The semaphore timeout period has expired."},
+	{ERROR_INSUFFICIENT_BUFFER, "ERROR_INSUFFICIENT_BUFFER", "The data area passed to a system call is too small."},
+	{ERROR_INVALID_NAME, "ERROR_INVALID_NAME", "The filename, directory name, or volume label syntax is incorrect."},
+	{ERROR_INVALID_LEVEL, "ERROR_INVALID_LEVEL", "The system call level is not correct."},
+	{ERROR_DIR_NOT_ROOT, "ERROR_DIR_NOT_ROOT", "The directory is not the root directory."},
+	{ERROR_DIR_NOT_EMPTY, "ERROR_DIR_NOT_EMPTY", "The directory is not empty."},
+	{ERROR_BAD_PATHNAME, "ERROR_BAD_PATHNAME", "The specified path is invalid."},
+	{ERROR_BUSY, "ERROR_BUSY", "The requested resource is in use."},
+	{ERROR_ALREADY_EXISTS, "ERROR_ALREADY_EXISTS", "Cannot create a file when that file already exists."},
+	{ERROR_FILENAME_EXCED_RANGE, "ERROR_FILENAME_EXCED_RANGE", "The filename or extension is too long."},
+	{ERROR_MORE_DATA, "ERROR_MORE_DATA", "More data is available."},
+	{ERROR_DIRECTORY, "ERROR_DIRECTORY", "The directory name is invalid."},
+	{ERROR_DELETE_PENDING, "ERROR_DELETE_PENDING", "The file cannot be opened because it is in the process of being deleted."},
+	{ERROR_NO_SUCH_DEVICE, "ERROR_NO_SUCH_DEVICE", "A device which does not exist was specified."},
+	{ERROR_DEVICE_HARDWARE_ERROR, "ERROR_DEVICE_HARDWARE_ERROR", "The request failed due to a fatal device hardware error."},
+	{ERROR_UNRECOGNIZED_VOLUME, "ERROR_UNRECOGNIZED_VOLUME", "The volume does not contain a recognized file system. Please make sure that all required file system drivers are loaded and that the volume is not corrupted."},
+	{ERROR_DEPENDENT_SERVICES_RUNNING, "ERROR_DEPENDENT_SERVICES_RUNNING", "A stop control has been sent to a service that other running services are dependent on."},
+	{ERROR_INVALID_SERVICE_CONTROL, "ERROR_INVALID_SERVICE_CONTROL", "The requested control is not valid for this service."},
+	{ERROR_SERVICE_REQUEST_TIMEOUT, "ERROR_SERVICE_REQUEST_TIMEOUT", "The service did not respond to the start or control request in a timely fashion."},
+	{ERROR_SERVICE_DATABASE_LOCKED, "ERROR_SERVICE_DATABASE_LOCKED", "The service database is locked."},
+	{ERROR_SERVICE_ALREADY_RUNNING, "ERROR_SERVICE_ALREADY_RUNNING", "An instance of the service is already running."},
+	{ERROR_SERVICE_DISABLED, "ERROR_SERVICE_DISABLED", "The service cannot be started, either because it is disabled or because it has no enabled devices associated with it."},
+	{ERROR_CIRCULAR_DEPENDENCY, "ERROR_CIRCULAR_DEPENDENCY", "Circular service dependency was specified."},
+	{ERROR_SERVICE_DOES_NOT_EXIST, "ERROR_SERVICE_DOES_NOT_EXIST", "The specified service does not exist as an installed service."},
+	{ERROR_SERVICE_CANNOT_ACCEPT_CTRL, "ERROR_SERVICE_CANNOT_ACCEPT_CTRL", "The service cannot accept control messages at this time."},
+	{ERROR_SERVICE_NOT_ACTIVE, "ERROR_SERVICE_NOT_ACTIVE", "The service has not been started."},
+	{ERROR_EXCEPTION_IN_SERVICE, "ERROR_EXCEPTION_IN_SERVICE", "An exception occurred in the service when handling the control request."},
+	{ERROR_SERVICE_SPECIFIC_ERROR, "ERROR_SERVICE_SPECIFIC_ERROR", "The service has returned a service-specific error code."},
+	{ERROR_PROCESS_ABORTED, "ERROR_PROCESS_ABORTED", "The process terminated unexpectedly."},
+	{ERROR_SERVICE_DEPENDENCY_FAIL, "ERROR_SERVICE_DEPENDENCY_FAIL", "The dependency service or group failed to start."},
+	{ERROR_SERVICE_LOGON_FAILED, "ERROR_SERVICE_LOGON_FAILED", "The service did not start due to a logon failure."},
+	{ERROR_SERVICE_MARKED_FOR_DELETE, "ERROR_SERVICE_MARKED_FOR_DELETE", "The specified service has been marked for deletion."},
+	{ERROR_MEDIA_CHANGED, "ERROR_MEDIA_CHANGED", "The media in the drive may have changed."},
+	{ERROR_IO_DEVICE, "ERROR_IO_DEVICE", "The request could not be performed because of an I/O device error."},
+	{ERROR_DISK_RECALIBRATE_FAILED, "ERROR_DISK_RECALIBRATE_FAILED", "While accessing the hard disk, a recalibrate operation failed, even after retries."},
+	{ERROR_DISK_OPERATION_FAILED, "ERROR_DISK_OPERATION_FAILED", "While accessing the hard disk, a disk operation failed even after retries."},
+	{ERROR_DISK_RESET_FAILED, "ERROR_DISK_RESET_FAILED", "While accessing the hard disk, a disk controller reset was needed, but even that failed."},
+	{ERROR_NOT_ENOUGH_SERVER_MEMORY, "ERROR_NOT_ENOUGH_SERVER_MEMORY", "Not enough server memory resources are available to process this command."},
+	{ERROR_DEVICE_NOT_CONNECTED, "ERROR_DEVICE_NOT_CONNECTED", "The device is not connected."},
+	{ERROR_NOT_FOUND, "ERROR_NOT_FOUND", "Element not found."},
+	{ERROR_SESSION_CREDENTIAL_CONFLICT, "ERROR_SESSION_CREDENTIAL_CONFLICT", "Multiple connections to a server or shared resource by the same user, using more than one user name, are not allowed. Disconnect all previous connections to the server or shared resource and try again."},
+	{ERROR_CONNECTION_REFUSED, "ERROR_CONNECTION_REFUSED", "The remote computer refused the network connection."},
+	{ERROR_NETWORK_UNREACHABLE, "ERROR_NETWORK_UNREACHABLE", "The network location cannot be reached. For information about network troubleshooting, see Windows Help."},
+	{ERROR_HOST_UNREACHABLE, "ERROR_HOST_UNREACHABLE", "The network location cannot be reached. For information about network troubleshooting, see Windows Help."},
+	{ERROR_NO_LOGON_SERVERS, "ERROR_NO_LOGON_SERVERS", "We can't sign you in with this credential because your domain isn't available. Make sure your device is connected to your organization's network and try again. If you previously signed in on this device with another credential, you can sign in with that credential."},
+	{ERROR_NO_SUCH_LOGON_SESSION, "ERROR_NO_SUCH_LOGON_SESSION", "A specified logon session does not exist. It may already have been terminated."},
+	{ERROR_PRIVILEGE_NOT_HELD, "ERROR_PRIVILEGE_NOT_HELD", "A required privilege is not held by the client."},
+	{ERROR_LOGON_FAILURE, "ERROR_LOGON_FAILURE", "The user name or password is incorrect."},
+	{ERROR_ACCOUNT_RESTRICTION, "ERROR_ACCOUNT_RESTRICTION", "Account restrictions are preventing this user from signing in."},
+	{ERROR_PASSWORD_EXPIRED, "ERROR_PASSWORD_EXPIRED", "The password for this account has expired."},
+	{ERROR_ACCOUNT_DISABLED, "ERROR_ACCOUNT_DISABLED", "This user can't sign in because this account is currently disabled."},
+	{ERROR_INVALID_SECURITY_DESCR, "ERROR_INVALID_SECURITY_DESCR", "The security descriptor structure is invalid."},
+	{ERROR_FILE_CORRUPT, "ERROR_FILE_CORRUPT", "The file or directory is corrupted and unreadable."},
+	{ERROR_DISK_CORRUPT, "ERROR_DISK_CORRUPT", "The disk structure is corrupted and unreadable."},
+	{ERROR_NO_SYSTEM_RESOURCES, "ERROR_NO_SYSTEM_RESOURCES", "Insufficient system resources exist to complete the requested service."},
+	{ERROR_TIMEOUT, "ERROR_TIMEOUT", "This operation returned because the timeout period expired."},
+	{ERROR_SYMLINK_CLASS_DISABLED, "ERROR_SYMLINK_CLASS_DISABLED", "The symbolic link cannot be followed because its type is disabled."},
+	{ERROR_DEVICE_REMOVED, "ERROR_DEVICE_REMOVED", "The device has been removed."},
+	{RPC_S_UNKNOWN_IF, "RPC_S_UNKNOWN_IF", "The interface is unknown."},
+	{RPC_S_SERVER_UNAVAILABLE, "RPC_S_SERVER_UNAVAILABLE", "The RPC server is unavailable."},
+	{ERROR_PASSWORD_MUST_CHANGE, "ERROR_PASSWORD_MUST_CHANGE", "The user's password must be changed before signing in."},
+	{ERROR_ACCOUNT_LOCKED_OUT, "ERROR_ACCOUNT_LOCKED_OUT", "The referenced account is currently locked out and may not be logged on to."},
+	{ERROR_CANT_ACCESS_FILE, "ERROR_CANT_ACCESS_FILE", "The file cannot be accessed by the system."},
+	{ERROR_CANT_RESOLVE_FILENAME, "ERROR_CANT_RESOLVE_FILENAME", "The name of the file cannot be resolved by the system."},
+	{NERR_WkstaNotStarted, "NERR_WkstaNotStarted", "The Workstation service has not been started."},
+	{ERROR_NOT_CONNECTED, "ERROR_NOT_CONNECTED", "This network connection does not exist."},
+	{ERROR_NOT_A_REPARSE_POINT, "ERROR_NOT_A_REPARSE_POINT", "The file or directory is not a reparse point."},
+	{ERROR_REPARSE_ATTRIBUTE_CONFLICT, "ERROR_REPARSE_ATTRIBUTE_CONFLICT", "The reparse point attribute cannot be set because it conflicts with an existing attribute."},
+	{ERROR_INVALID_REPARSE_DATA, "ERROR_INVALID_REPARSE_DATA", "The data present in the reparse point buffer is invalid."},
+	{ERROR_REPARSE_TAG_INVALID, "ERROR_REPARSE_TAG_INVALID", "The tag present in the reparse point buffer is invalid."},
+	{ERROR_REPARSE_TAG_MISMATCH, "ERROR_REPARSE_TAG_MISMATCH", "There is a mismatch between the tag specified in the request and the tag present in the reparse point."},
+	{ERROR_REPARSE_POINT_ENCOUNTERED, "ERROR_REPARSE_POINT_ENCOUNTERED", "The object manager encountered a reparse point while retrieving an object."},
+}
+
 // errnoText returns the name and the English system message of an Errno.
 func errnoText(e Errno) (name, text string) {
-	switch e {
-	case ERROR_INVALID_FUNCTION:
-		return "ERROR_INVALID_FUNCTION", "Incorrect function."
-	case ERROR_FILE_NOT_FOUND:
-		return "ERROR_FILE_NOT_FOUND", "The system cannot find the file specified."
-	case ERROR_PATH_NOT_FOUND:
-		return "ERROR_PATH_NOT_FOUND", "The system cannot find the path specified."
-	case ERROR_ACCESS_DENIED:
-		return "ERROR_ACCESS_DENIED", "Access is denied."
-	case ERROR_INVALID_HANDLE:
-		return "ERROR_INVALID_HANDLE", "The handle is invalid."
-	case ERROR_NOT_ENOUGH_MEMORY:
-		return "ERROR_NOT_ENOUGH_MEMORY", "Not enough memory resources are available to process this command."
-	case ERROR_INVALID_DRIVE:
-		return "ERROR_INVALID_DRIVE", "The system cannot find the drive specified."
-	case ERROR_NOT_SAME_DEVICE:
-		return "ERROR_NOT_SAME_DEVICE", "The system cannot move the file to a different disk drive."
-	case ERROR_NO_MORE_FILES:
-		return "ERROR_NO_MORE_FILES", "There are no more files."
-	case ERROR_WRITE_PROTECT:
-		return "ERROR_WRITE_PROTECT", "The media is write protected."
-	case ERROR_NOT_READY:
-		return "ERROR_NOT_READY", "The device is not ready."
-	case ERROR_CRC:
-		return "ERROR_CRC", "Data error (cyclic redundancy check)."
-	case ERROR_BAD_LENGTH:
-		return "ERROR_BAD_LENGTH", "The program issued a command but the command length is incorrect."
-	case ERROR_SEEK:
-		return "ERROR_SEEK", "The drive cannot locate a specific area or track on the disk."
-	case ERROR_SECTOR_NOT_FOUND:
-		return "ERROR_SECTOR_NOT_FOUND", "The drive cannot find the sector requested."
-	case ERROR_WRITE_FAULT:
-		return "ERROR_WRITE_FAULT", "The system cannot write to the specified device."
-	case ERROR_READ_FAULT:
-		return "ERROR_READ_FAULT", "The system cannot read from the specified device."
-	case ERROR_GEN_FAILURE:
-		return "ERROR_GEN_FAILURE", "A device attached to the system is not functioning."
-	case ERROR_SHARING_VIOLATION:
-		return "ERROR_SHARING_VIOLATION", "The process cannot access the file because it is being used by another process."
-	case ERROR_HANDLE_EOF:
-		return "ERROR_HANDLE_EOF", "Reached the end of the file."
-	case ERROR_NOT_SUPPORTED:
-		return "ERROR_NOT_SUPPORTED", "The request is not supported."
-	case ERROR_REM_NOT_LIST:
-		return "ERROR_REM_NOT_LIST", "Windows cannot find the network path. Verify that the network path is correct and the destination computer is not busy or turned off. If Windows still cannot find the network path, contact your network administrator."
-	case ERROR_BAD_NETPATH:
-		return "ERROR_BAD_NETPATH", "The network path was not found."
-	case ERROR_DEV_NOT_EXIST:
-		return "ERROR_DEV_NOT_EXIST", "The specified network resource or device is no longer available."
-	case ERROR_UNEXP_NET_ERR:
-		return "ERROR_UNEXP_NET_ERR", "An unexpected network error occurred."
-	case ERROR_NETNAME_DELETED:
-		return "ERROR_NETNAME_DELETED", "The specified network name is no longer available."
-	case ERROR_NETWORK_ACCESS_DENIED:
-		return "ERROR_NETWORK_ACCESS_DENIED", "Network access is denied."
-	case ERROR_BAD_NET_NAME:
-		return "ERROR_BAD_NET_NAME", "The network name cannot be found."
-	case ERROR_FILE_EXISTS:
-		return "ERROR_FILE_EXISTS", "The file exists."
-	case ERROR_ALREADY_ASSIGNED:
-		return "ERROR_ALREADY_ASSIGNED", "The local device name is already in use."
-	case ERROR_INVALID_PASSWORD:
-		return "ERROR_INVALID_PASSWORD", "The specified network password is not correct."
-	case ERROR_INVALID_PARAMETER:
-		return "ERROR_INVALID_PARAMETER", "The parameter is incorrect."
-	case ERROR_DISK_FULL:
-		return "ERROR_DISK_FULL", "There is not enough space on the disk."
-	case ERROR_CALL_NOT_IMPLEMENTED:
-		return "ERROR_CALL_NOT_IMPLEMENTED", "This function is not supported on this system."
-	case ERROR_SEM_TIMEOUT:
-		return "ERROR_SEM_TIMEOUT", "The semaphore timeout period has expired."
-	case ERROR_INSUFFICIENT_BUFFER:
-		return "ERROR_INSUFFICIENT_BUFFER", "The data area passed to a system call is too small."
-	case ERROR_INVALID_NAME:
-		return "ERROR_INVALID_NAME", "The filename, directory name, or volume label syntax is incorrect."
-	case ERROR_INVALID_LEVEL:
-		return "ERROR_INVALID_LEVEL", "The system call level is not correct."
-	case ERROR_DIR_NOT_ROOT:
-		return "ERROR_DIR_NOT_ROOT", "The directory is not the root directory."
-	case ERROR_DIR_NOT_EMPTY:
-		return "ERROR_DIR_NOT_EMPTY", "The directory is not empty."
-	case ERROR_BAD_PATHNAME:
-		return "ERROR_BAD_PATHNAME", "The specified path is invalid."
-	case ERROR_BUSY:
-		return "ERROR_BUSY", "The requested resource is in use."
-	case ERROR_ALREADY_EXISTS:
-		return "ERROR_ALREADY_EXISTS", "Cannot create a file when that file already exists."
-	case ERROR_FILENAME_EXCED_RANGE:
-		return "ERROR_FILENAME_EXCED_RANGE", "The filename or extension is too long."
-	case ERROR_MORE_DATA:
-		return "ERROR_MORE_DATA", "More data is available."
-	case ERROR_DIRECTORY:
-		return "ERROR_DIRECTORY", "The directory name is invalid."
-	case ERROR_DELETE_PENDING:
-		return "ERROR_DELETE_PENDING", "The file cannot be opened because it is in the process of being deleted."
-	case ERROR_NO_SUCH_DEVICE:
-		return "ERROR_NO_SUCH_DEVICE", "A device which does not exist was specified."
-	case ERROR_DEVICE_HARDWARE_ERROR:
-		return "ERROR_DEVICE_HARDWARE_ERROR", "The request failed due to a fatal device hardware error."
-	case ERROR_UNRECOGNIZED_VOLUME:
-		return "ERROR_UNRECOGNIZED_VOLUME", "The volume does not contain a recognized file system. Please make sure that all required file system drivers are loaded and that the volume is not corrupted."
-	case ERROR_IO_DEVICE:
-		return "ERROR_IO_DEVICE", "The request could not be performed because of an I/O device error."
-	case ERROR_DEPENDENT_SERVICES_RUNNING:
-		return "ERROR_DEPENDENT_SERVICES_RUNNING", "A stop control has been sent to a service that other running services are dependent on."
-	case ERROR_INVALID_SERVICE_CONTROL:
-		return "ERROR_INVALID_SERVICE_CONTROL", "The requested control is not valid for this service."
-	case ERROR_SERVICE_REQUEST_TIMEOUT:
-		return "ERROR_SERVICE_REQUEST_TIMEOUT", "The service did not respond to the start or control request in a timely fashion."
-	case ERROR_SERVICE_DATABASE_LOCKED:
-		return "ERROR_SERVICE_DATABASE_LOCKED", "The service database is locked."
-	case ERROR_SERVICE_ALREADY_RUNNING:
-		return "ERROR_SERVICE_ALREADY_RUNNING", "An instance of the service is already running."
-	case ERROR_SERVICE_DISABLED:
-		return "ERROR_SERVICE_DISABLED", "The service cannot be started, either because it is disabled or because it has no enabled devices associated with it."
-	case ERROR_CIRCULAR_DEPENDENCY:
-		return "ERROR_CIRCULAR_DEPENDENCY", "Circular service dependency was specified."
-	case ERROR_SERVICE_DOES_NOT_EXIST:
-		return "ERROR_SERVICE_DOES_NOT_EXIST", "The specified service does not exist as an installed service."
-	case ERROR_SERVICE_CANNOT_ACCEPT_CTRL:
-		return "ERROR_SERVICE_CANNOT_ACCEPT_CTRL", "The service cannot accept control messages at this time."
-	case ERROR_SERVICE_NOT_ACTIVE:
-		return "ERROR_SERVICE_NOT_ACTIVE", "The service has not been started."
-	case ERROR_EXCEPTION_IN_SERVICE:
-		return "ERROR_EXCEPTION_IN_SERVICE", "An exception occurred in the service when handling the control request."
-	case ERROR_SERVICE_SPECIFIC_ERROR:
-		return "ERROR_SERVICE_SPECIFIC_ERROR", "The service has returned a service-specific error code."
-	case ERROR_PROCESS_ABORTED:
-		return "ERROR_PROCESS_ABORTED", "The process terminated unexpectedly."
-	case ERROR_SERVICE_DEPENDENCY_FAIL:
-		return "ERROR_SERVICE_DEPENDENCY_FAIL", "The dependency service or group failed to start."
-	case ERROR_SERVICE_LOGON_FAILED:
-		return "ERROR_SERVICE_LOGON_FAILED", "The service did not start due to a logon failure."
-	case ERROR_SERVICE_MARKED_FOR_DELETE:
-		return "ERROR_SERVICE_MARKED_FOR_DELETE", "The specified service has been marked for deletion."
-	case ERROR_MEDIA_CHANGED:
-		return "ERROR_MEDIA_CHANGED", "The media in the drive may have changed."
-	case RPC_S_UNKNOWN_IF:
-		return "RPC_S_UNKNOWN_IF", "The interface is unknown."
-	case RPC_S_SERVER_UNAVAILABLE:
-		return "RPC_S_SERVER_UNAVAILABLE", "The RPC server is unavailable."
-	case ERROR_DISK_RECALIBRATE_FAILED:
-		return "ERROR_DISK_RECALIBRATE_FAILED", "While accessing the hard disk, a recalibrate operation failed, even after retries."
-	case ERROR_DISK_OPERATION_FAILED:
-		return "ERROR_DISK_OPERATION_FAILED", "While accessing the hard disk, a disk operation failed even after retries."
-	case ERROR_DISK_RESET_FAILED:
-		return "ERROR_DISK_RESET_FAILED", "While accessing the hard disk, a disk controller reset was needed, but even that failed."
-	case ERROR_NOT_ENOUGH_SERVER_MEMORY:
-		return "ERROR_NOT_ENOUGH_SERVER_MEMORY", "Not enough server memory resources are available to process this command."
-	case ERROR_DEVICE_NOT_CONNECTED:
-		return "ERROR_DEVICE_NOT_CONNECTED", "The device is not connected."
-	case ERROR_NOT_FOUND:
-		return "ERROR_NOT_FOUND", "Element not found."
-	case ERROR_SESSION_CREDENTIAL_CONFLICT:
-		return "ERROR_SESSION_CREDENTIAL_CONFLICT", "Multiple connections to a server or shared resource by the same user, using more than one user name, are not allowed. Disconnect all previous connections to the server or shared resource and try again."
-	case ERROR_CONNECTION_REFUSED:
-		return "ERROR_CONNECTION_REFUSED", "The remote computer refused the network connection."
-	case ERROR_NETWORK_UNREACHABLE:
-		return "ERROR_NETWORK_UNREACHABLE", "The network location cannot be reached. For information about network troubleshooting, see Windows Help."
-	case ERROR_HOST_UNREACHABLE:
-		return "ERROR_HOST_UNREACHABLE", "The network location cannot be reached. For information about network troubleshooting, see Windows Help."
-	case ERROR_NO_LOGON_SERVERS:
-		return "ERROR_NO_LOGON_SERVERS", "We can't sign you in with this credential because your domain isn't available. Make sure your device is connected to your organization's network and try again. If you previously signed in on this device with another credential, you can sign in with that credential."
-	case ERROR_NO_SUCH_LOGON_SESSION:
-		return "ERROR_NO_SUCH_LOGON_SESSION", "A specified logon session does not exist. It may already have been terminated."
-	case ERROR_PRIVILEGE_NOT_HELD:
-		return "ERROR_PRIVILEGE_NOT_HELD", "A required privilege is not held by the client."
-	case ERROR_LOGON_FAILURE:
-		return "ERROR_LOGON_FAILURE", "The user name or password is incorrect."
-	case ERROR_ACCOUNT_RESTRICTION:
-		return "ERROR_ACCOUNT_RESTRICTION", "Account restrictions are preventing this user from signing in."
-	case ERROR_PASSWORD_EXPIRED:
-		return "ERROR_PASSWORD_EXPIRED", "The password for this account has expired."
-	case ERROR_ACCOUNT_DISABLED:
-		return "ERROR_ACCOUNT_DISABLED", "This user can't sign in because this account is currently disabled."
-	case ERROR_PASSWORD_MUST_CHANGE:
-		return "ERROR_PASSWORD_MUST_CHANGE", "The user's password must be changed before signing in."
-	case ERROR_ACCOUNT_LOCKED_OUT:
-		return "ERROR_ACCOUNT_LOCKED_OUT", "The referenced account is currently locked out and may not be logged on to."
-	case ERROR_INVALID_SECURITY_DESCR:
-		return "ERROR_INVALID_SECURITY_DESCR", "The security descriptor structure is invalid."
-	case ERROR_FILE_CORRUPT:
-		return "ERROR_FILE_CORRUPT", "The file or directory is corrupted and unreadable."
-	case ERROR_DISK_CORRUPT:
-		return "ERROR_DISK_CORRUPT", "The disk structure is corrupted and unreadable."
-	case ERROR_NO_SYSTEM_RESOURCES:
-		return "ERROR_NO_SYSTEM_RESOURCES", "Insufficient system resources exist to complete the requested service."
-	case ERROR_TIMEOUT:
-		return "ERROR_TIMEOUT", "This operation returned because the timeout period expired."
-	case ERROR_SYMLINK_CLASS_DISABLED:
-		return "ERROR_SYMLINK_CLASS_DISABLED", "The symbolic link cannot be followed because its type is disabled."
-	case ERROR_DEVICE_REMOVED:
-		return "ERROR_DEVICE_REMOVED", "The device has been removed."
-	case ERROR_CANT_ACCESS_FILE:
-		return "ERROR_CANT_ACCESS_FILE", "The file cannot be accessed by the system."
-	case ERROR_CANT_RESOLVE_FILENAME:
-		return "ERROR_CANT_RESOLVE_FILENAME", "The name of the file cannot be resolved by the system."
-	case NERR_WkstaNotStarted:
-		return "NERR_WkstaNotStarted", "The Workstation service has not been started."
-	case ERROR_NOT_CONNECTED:
-		return "ERROR_NOT_CONNECTED", "This network connection does not exist."
-	case ERROR_NOT_A_REPARSE_POINT:
-		return "ERROR_NOT_A_REPARSE_POINT", "The file or directory is not a reparse point."
-	case ERROR_REPARSE_ATTRIBUTE_CONFLICT:
-		return "ERROR_REPARSE_ATTRIBUTE_CONFLICT", "The reparse point attribute cannot be set because it conflicts with an existing attribute."
-	case ERROR_INVALID_REPARSE_DATA:
-		return "ERROR_INVALID_REPARSE_DATA", "The data present in the reparse point buffer is invalid."
-	case ERROR_REPARSE_TAG_INVALID:
-		return "ERROR_REPARSE_TAG_INVALID", "The tag present in the reparse point buffer is invalid."
-	case ERROR_REPARSE_TAG_MISMATCH:
-		return "ERROR_REPARSE_TAG_MISMATCH", "There is a mismatch between the tag specified in the request and the tag present in the reparse point."
-	case ERROR_REPARSE_POINT_ENCOUNTERED:
-		return "ERROR_REPARSE_POINT_ENCOUNTERED", "The object manager encountered a reparse point while retrieving an object."
+	for _, row := range errnos {
+		if row.number == e {
+			return row.name, row.text
+		}
 	}
 	return fmt.Sprintf("ERROR_%d", uint32(e)), fmt.Sprintf("Windows error %d.", uint32(e))
 }
 
-// statusInfo returns the name of an NTStatus and the Errno that
-// RtlNtStatusToDosError converts it to.
+// statuses has the name of each NTStatus, and the Errno that RtlNtStatusToDosError converts it to.
+var statuses = []struct {
+	number NTStatus
+	name   string
+	errno  Errno
+}{
+	{STATUS_BUFFER_OVERFLOW, "STATUS_BUFFER_OVERFLOW", ERROR_MORE_DATA},
+	{STATUS_NO_MORE_FILES, "STATUS_NO_MORE_FILES", ERROR_NO_MORE_FILES},
+	{STATUS_NOT_IMPLEMENTED, "STATUS_NOT_IMPLEMENTED", ERROR_INVALID_FUNCTION},
+	{STATUS_INVALID_INFO_CLASS, "STATUS_INVALID_INFO_CLASS", ERROR_INVALID_PARAMETER},
+	{STATUS_INFO_LENGTH_MISMATCH, "STATUS_INFO_LENGTH_MISMATCH", ERROR_BAD_LENGTH},
+	{STATUS_INVALID_HANDLE, "STATUS_INVALID_HANDLE", ERROR_INVALID_HANDLE},
+	{STATUS_INVALID_PARAMETER, "STATUS_INVALID_PARAMETER", ERROR_INVALID_PARAMETER},
+	{STATUS_NO_SUCH_DEVICE, "STATUS_NO_SUCH_DEVICE", ERROR_NO_SUCH_DEVICE}, // ERROR_FILE_NOT_FOUND before Windows 8
+	{STATUS_NO_SUCH_FILE, "STATUS_NO_SUCH_FILE", ERROR_FILE_NOT_FOUND},
+	{STATUS_INVALID_DEVICE_REQUEST, "STATUS_INVALID_DEVICE_REQUEST", ERROR_INVALID_FUNCTION},
+	{STATUS_ACCESS_DENIED, "STATUS_ACCESS_DENIED", ERROR_ACCESS_DENIED},
+	{STATUS_BUFFER_TOO_SMALL, "STATUS_BUFFER_TOO_SMALL", ERROR_INSUFFICIENT_BUFFER},
+	{STATUS_DISK_CORRUPT_ERROR, "STATUS_DISK_CORRUPT_ERROR", ERROR_DISK_CORRUPT},
+	{STATUS_OBJECT_NAME_INVALID, "STATUS_OBJECT_NAME_INVALID", ERROR_INVALID_NAME},
+	{STATUS_OBJECT_NAME_NOT_FOUND, "STATUS_OBJECT_NAME_NOT_FOUND", ERROR_FILE_NOT_FOUND},
+	{STATUS_OBJECT_NAME_COLLISION, "STATUS_OBJECT_NAME_COLLISION", ERROR_ALREADY_EXISTS},
+	{STATUS_OBJECT_PATH_INVALID, "STATUS_OBJECT_PATH_INVALID", ERROR_BAD_PATHNAME},
+	{STATUS_OBJECT_PATH_NOT_FOUND, "STATUS_OBJECT_PATH_NOT_FOUND", ERROR_PATH_NOT_FOUND},
+	{STATUS_OBJECT_PATH_SYNTAX_BAD, "STATUS_OBJECT_PATH_SYNTAX_BAD", ERROR_BAD_PATHNAME},
+	{STATUS_SHARING_VIOLATION, "STATUS_SHARING_VIOLATION", ERROR_SHARING_VIOLATION},
+	{STATUS_DELETE_PENDING, "STATUS_DELETE_PENDING", ERROR_ACCESS_DENIED},
+	{STATUS_PRIVILEGE_NOT_HELD, "STATUS_PRIVILEGE_NOT_HELD", ERROR_PRIVILEGE_NOT_HELD},
+	{STATUS_LOGON_FAILURE, "STATUS_LOGON_FAILURE", ERROR_LOGON_FAILURE},
+	{STATUS_INVALID_SECURITY_DESCR, "STATUS_INVALID_SECURITY_DESCR", ERROR_INVALID_SECURITY_DESCR},
+	{STATUS_DISK_FULL, "STATUS_DISK_FULL", ERROR_DISK_FULL},
+	{STATUS_INSUFFICIENT_RESOURCES, "STATUS_INSUFFICIENT_RESOURCES", ERROR_NO_SYSTEM_RESOURCES},
+	{STATUS_MEDIA_WRITE_PROTECTED, "STATUS_MEDIA_WRITE_PROTECTED", ERROR_WRITE_PROTECT},
+	{STATUS_DEVICE_NOT_READY, "STATUS_DEVICE_NOT_READY", ERROR_NOT_READY},
+	{STATUS_IO_TIMEOUT, "STATUS_IO_TIMEOUT", ERROR_SEM_TIMEOUT},
+	{STATUS_FILE_IS_A_DIRECTORY, "STATUS_FILE_IS_A_DIRECTORY", ERROR_ACCESS_DENIED},
+	{STATUS_NOT_SUPPORTED, "STATUS_NOT_SUPPORTED", ERROR_NOT_SUPPORTED},
+	{STATUS_BAD_NETWORK_PATH, "STATUS_BAD_NETWORK_PATH", ERROR_BAD_NETPATH},
+	{STATUS_UNEXPECTED_NETWORK_ERROR, "STATUS_UNEXPECTED_NETWORK_ERROR", ERROR_UNEXP_NET_ERR},
+	{STATUS_NETWORK_NAME_DELETED, "STATUS_NETWORK_NAME_DELETED", ERROR_NETNAME_DELETED},
+	{STATUS_BAD_NETWORK_NAME, "STATUS_BAD_NETWORK_NAME", ERROR_BAD_NET_NAME},
+	{STATUS_NOT_SAME_DEVICE, "STATUS_NOT_SAME_DEVICE", ERROR_NOT_SAME_DEVICE},
+	{STATUS_DIRECTORY_NOT_EMPTY, "STATUS_DIRECTORY_NOT_EMPTY", ERROR_DIR_NOT_EMPTY},
+	{STATUS_NOT_A_DIRECTORY, "STATUS_NOT_A_DIRECTORY", ERROR_DIRECTORY},
+	{STATUS_NAME_TOO_LONG, "STATUS_NAME_TOO_LONG", ERROR_FILENAME_EXCED_RANGE},
+	{STATUS_CANNOT_DELETE, "STATUS_CANNOT_DELETE", ERROR_ACCESS_DENIED},
+	{STATUS_FILE_DELETED, "STATUS_FILE_DELETED", ERROR_ACCESS_DENIED},
+	{STATUS_UNRECOGNIZED_VOLUME, "STATUS_UNRECOGNIZED_VOLUME", ERROR_UNRECOGNIZED_VOLUME},
+	{STATUS_IO_DEVICE_ERROR, "STATUS_IO_DEVICE_ERROR", ERROR_IO_DEVICE},
+	{STATUS_VOLUME_DISMOUNTED, "STATUS_VOLUME_DISMOUNTED", ERROR_NOT_READY},
+	{STATUS_NOT_A_REPARSE_POINT, "STATUS_NOT_A_REPARSE_POINT", ERROR_NOT_A_REPARSE_POINT},
+	{STATUS_IO_REPARSE_TAG_MISMATCH, "STATUS_IO_REPARSE_TAG_MISMATCH", ERROR_REPARSE_TAG_MISMATCH},
+	{STATUS_IO_REPARSE_TAG_INVALID, "STATUS_IO_REPARSE_TAG_INVALID", ERROR_REPARSE_TAG_INVALID},
+	{STATUS_IO_REPARSE_DATA_INVALID, "STATUS_IO_REPARSE_DATA_INVALID", ERROR_INVALID_REPARSE_DATA},
+	{STATUS_IO_REPARSE_TAG_NOT_HANDLED, "STATUS_IO_REPARSE_TAG_NOT_HANDLED", ERROR_CANT_ACCESS_FILE},
+	{STATUS_REPARSE_POINT_NOT_RESOLVED, "STATUS_REPARSE_POINT_NOT_RESOLVED", ERROR_CANT_RESOLVE_FILENAME},
+	{STATUS_DIRECTORY_IS_A_REPARSE_POINT, "STATUS_DIRECTORY_IS_A_REPARSE_POINT", ERROR_BAD_PATHNAME},
+	{STATUS_REPARSE_ATTRIBUTE_CONFLICT, "STATUS_REPARSE_ATTRIBUTE_CONFLICT", ERROR_REPARSE_ATTRIBUTE_CONFLICT},
+	{STATUS_REPARSE_POINT_ENCOUNTERED, "STATUS_REPARSE_POINT_ENCOUNTERED", ERROR_REPARSE_POINT_ENCOUNTERED},
+}
+
+// statusInfo returns the name of an NTStatus and its Errno.
 func statusInfo(s NTStatus) (name string, e Errno, known bool) {
-	switch s {
-	case STATUS_BUFFER_OVERFLOW:
-		return "STATUS_BUFFER_OVERFLOW", ERROR_MORE_DATA, true
-	case STATUS_NO_MORE_FILES:
-		return "STATUS_NO_MORE_FILES", ERROR_NO_MORE_FILES, true
-	case STATUS_NOT_IMPLEMENTED:
-		return "STATUS_NOT_IMPLEMENTED", ERROR_INVALID_FUNCTION, true
-	case STATUS_INVALID_INFO_CLASS:
-		return "STATUS_INVALID_INFO_CLASS", ERROR_INVALID_PARAMETER, true
-	case STATUS_INFO_LENGTH_MISMATCH:
-		return "STATUS_INFO_LENGTH_MISMATCH", ERROR_BAD_LENGTH, true
-	case STATUS_INVALID_HANDLE:
-		return "STATUS_INVALID_HANDLE", ERROR_INVALID_HANDLE, true
-	case STATUS_INVALID_PARAMETER:
-		return "STATUS_INVALID_PARAMETER", ERROR_INVALID_PARAMETER, true
-	case STATUS_NO_SUCH_DEVICE:
-		return "STATUS_NO_SUCH_DEVICE", ERROR_NO_SUCH_DEVICE, true // ERROR_FILE_NOT_FOUND before Windows 8
-	case STATUS_NO_SUCH_FILE:
-		return "STATUS_NO_SUCH_FILE", ERROR_FILE_NOT_FOUND, true
-	case STATUS_INVALID_DEVICE_REQUEST:
-		return "STATUS_INVALID_DEVICE_REQUEST", ERROR_INVALID_FUNCTION, true
-	case STATUS_ACCESS_DENIED:
-		return "STATUS_ACCESS_DENIED", ERROR_ACCESS_DENIED, true
-	case STATUS_BUFFER_TOO_SMALL:
-		return "STATUS_BUFFER_TOO_SMALL", ERROR_INSUFFICIENT_BUFFER, true
-	case STATUS_DISK_CORRUPT_ERROR:
-		return "STATUS_DISK_CORRUPT_ERROR", ERROR_DISK_CORRUPT, true
-	case STATUS_OBJECT_NAME_INVALID:
-		return "STATUS_OBJECT_NAME_INVALID", ERROR_INVALID_NAME, true
-	case STATUS_OBJECT_NAME_NOT_FOUND:
-		return "STATUS_OBJECT_NAME_NOT_FOUND", ERROR_FILE_NOT_FOUND, true
-	case STATUS_OBJECT_NAME_COLLISION:
-		return "STATUS_OBJECT_NAME_COLLISION", ERROR_ALREADY_EXISTS, true
-	case STATUS_OBJECT_PATH_INVALID:
-		return "STATUS_OBJECT_PATH_INVALID", ERROR_BAD_PATHNAME, true
-	case STATUS_OBJECT_PATH_NOT_FOUND:
-		return "STATUS_OBJECT_PATH_NOT_FOUND", ERROR_PATH_NOT_FOUND, true
-	case STATUS_OBJECT_PATH_SYNTAX_BAD:
-		return "STATUS_OBJECT_PATH_SYNTAX_BAD", ERROR_BAD_PATHNAME, true
-	case STATUS_SHARING_VIOLATION:
-		return "STATUS_SHARING_VIOLATION", ERROR_SHARING_VIOLATION, true
-	case STATUS_DELETE_PENDING:
-		return "STATUS_DELETE_PENDING", ERROR_ACCESS_DENIED, true
-	case STATUS_PRIVILEGE_NOT_HELD:
-		return "STATUS_PRIVILEGE_NOT_HELD", ERROR_PRIVILEGE_NOT_HELD, true
-	case STATUS_LOGON_FAILURE:
-		return "STATUS_LOGON_FAILURE", ERROR_LOGON_FAILURE, true
-	case STATUS_INVALID_SECURITY_DESCR:
-		return "STATUS_INVALID_SECURITY_DESCR", ERROR_INVALID_SECURITY_DESCR, true
-	case STATUS_DISK_FULL:
-		return "STATUS_DISK_FULL", ERROR_DISK_FULL, true
-	case STATUS_INSUFFICIENT_RESOURCES:
-		return "STATUS_INSUFFICIENT_RESOURCES", ERROR_NO_SYSTEM_RESOURCES, true
-	case STATUS_MEDIA_WRITE_PROTECTED:
-		return "STATUS_MEDIA_WRITE_PROTECTED", ERROR_WRITE_PROTECT, true
-	case STATUS_DEVICE_NOT_READY:
-		return "STATUS_DEVICE_NOT_READY", ERROR_NOT_READY, true
-	case STATUS_IO_TIMEOUT:
-		return "STATUS_IO_TIMEOUT", ERROR_SEM_TIMEOUT, true
-	case STATUS_FILE_IS_A_DIRECTORY:
-		return "STATUS_FILE_IS_A_DIRECTORY", ERROR_ACCESS_DENIED, true
-	case STATUS_NOT_SUPPORTED:
-		return "STATUS_NOT_SUPPORTED", ERROR_NOT_SUPPORTED, true
-	case STATUS_BAD_NETWORK_PATH:
-		return "STATUS_BAD_NETWORK_PATH", ERROR_BAD_NETPATH, true
-	case STATUS_UNEXPECTED_NETWORK_ERROR:
-		return "STATUS_UNEXPECTED_NETWORK_ERROR", ERROR_UNEXP_NET_ERR, true
-	case STATUS_NETWORK_NAME_DELETED:
-		return "STATUS_NETWORK_NAME_DELETED", ERROR_NETNAME_DELETED, true
-	case STATUS_BAD_NETWORK_NAME:
-		return "STATUS_BAD_NETWORK_NAME", ERROR_BAD_NET_NAME, true
-	case STATUS_NOT_SAME_DEVICE:
-		return "STATUS_NOT_SAME_DEVICE", ERROR_NOT_SAME_DEVICE, true
-	case STATUS_DIRECTORY_NOT_EMPTY:
-		return "STATUS_DIRECTORY_NOT_EMPTY", ERROR_DIR_NOT_EMPTY, true
-	case STATUS_NOT_A_DIRECTORY:
-		return "STATUS_NOT_A_DIRECTORY", ERROR_DIRECTORY, true
-	case STATUS_NAME_TOO_LONG:
-		return "STATUS_NAME_TOO_LONG", ERROR_FILENAME_EXCED_RANGE, true
-	case STATUS_CANNOT_DELETE:
-		return "STATUS_CANNOT_DELETE", ERROR_ACCESS_DENIED, true
-	case STATUS_FILE_DELETED:
-		return "STATUS_FILE_DELETED", ERROR_ACCESS_DENIED, true
-	case STATUS_UNRECOGNIZED_VOLUME:
-		return "STATUS_UNRECOGNIZED_VOLUME", ERROR_UNRECOGNIZED_VOLUME, true
-	case STATUS_IO_DEVICE_ERROR:
-		return "STATUS_IO_DEVICE_ERROR", ERROR_IO_DEVICE, true
-	case STATUS_VOLUME_DISMOUNTED:
-		return "STATUS_VOLUME_DISMOUNTED", ERROR_NOT_READY, true
-	case STATUS_NOT_A_REPARSE_POINT:
-		return "STATUS_NOT_A_REPARSE_POINT", ERROR_NOT_A_REPARSE_POINT, true
-	case STATUS_IO_REPARSE_TAG_MISMATCH:
-		return "STATUS_IO_REPARSE_TAG_MISMATCH", ERROR_REPARSE_TAG_MISMATCH, true
-	case STATUS_IO_REPARSE_TAG_INVALID:
-		return "STATUS_IO_REPARSE_TAG_INVALID", ERROR_REPARSE_TAG_INVALID, true
-	case STATUS_IO_REPARSE_DATA_INVALID:
-		return "STATUS_IO_REPARSE_DATA_INVALID", ERROR_INVALID_REPARSE_DATA, true
-	case STATUS_IO_REPARSE_TAG_NOT_HANDLED:
-		return "STATUS_IO_REPARSE_TAG_NOT_HANDLED", ERROR_CANT_ACCESS_FILE, true
-	case STATUS_REPARSE_POINT_NOT_RESOLVED:
-		return "STATUS_REPARSE_POINT_NOT_RESOLVED", ERROR_CANT_RESOLVE_FILENAME, true
-	case STATUS_DIRECTORY_IS_A_REPARSE_POINT:
-		return "STATUS_DIRECTORY_IS_A_REPARSE_POINT", ERROR_BAD_PATHNAME, true
-	case STATUS_REPARSE_ATTRIBUTE_CONFLICT:
-		return "STATUS_REPARSE_ATTRIBUTE_CONFLICT", ERROR_REPARSE_ATTRIBUTE_CONFLICT, true
-	case STATUS_REPARSE_POINT_ENCOUNTERED:
-		return "STATUS_REPARSE_POINT_ENCOUNTERED", ERROR_REPARSE_POINT_ENCOUNTERED, true
+	for _, row := range statuses {
+		if row.number == s {
+			return row.name, row.errno, true
+		}
 	}
 	return fmt.Sprintf("STATUS_0x%08X", uint32(s)), 0, false
 }

@@ -146,56 +146,44 @@ const (
 	ISDSC_BUFFER_TOO_SMALL             ISCSIStatus = 0xEFFF0054
 )
 
-// iscsiStatusInfo returns the name of s, its text, and the closest Errno, 0 if
-// there is none. The texts are ours, as those of Windows are localized.
+// iscsiStatuses has the name of each status, its text, and the closest Errno, 0 if there is
+// none. The texts are ours, as those of Windows are localized.
+var iscsiStatuses = []struct {
+	number     ISCSIStatus
+	name, text string
+	errno      Errno
+}{
+	{ISDSC_NON_SPECIFIC_ERROR, "ISDSC_NON_SPECIFIC_ERROR", "The iSCSI initiator reported a non-specific error.", ERROR_GEN_FAILURE},
+	{ISDSC_LOGIN_FAILED, "ISDSC_LOGIN_FAILED", "The iSCSI login failed.", 0},
+	{ISDSC_CONNECTION_FAILED, "ISDSC_CONNECTION_FAILED", "The iSCSI initiator could not connect to the target portal.", ERROR_NOT_READY},
+	{ISDSC_AUTHENTICATION_FAILURE, "ISDSC_AUTHENTICATION_FAILURE", "The iSCSI login failed: authentication failure.", ERROR_ACCESS_DENIED},
+	{ISDSC_AUTHORIZATION_FAILURE, "ISDSC_AUTHORIZATION_FAILURE", "The iSCSI login failed: the target does not allow this initiator.", ERROR_ACCESS_DENIED},
+	{ISDSC_NOT_FOUND, "ISDSC_NOT_FOUND", "The iSCSI target does not exist at that portal.", ERROR_NOT_FOUND},
+	{ISDSC_TARGET_REMOVED, "ISDSC_TARGET_REMOVED", "The iSCSI target has been removed.", ERROR_NOT_FOUND},
+	{ISDSC_TARGET_ERROR, "ISDSC_TARGET_ERROR", "The iSCSI target reported an error.", ERROR_GEN_FAILURE},
+	{ISDSC_SERVICE_UNAVAILABLE, "ISDSC_SERVICE_UNAVAILABLE", "The iSCSI service is unavailable.", ERROR_NOT_READY},
+	{ISDSC_OUT_OF_RESOURCES, "ISDSC_OUT_OF_RESOURCES", "The iSCSI target does not have enough resources.", ERROR_NO_SYSTEM_RESOURCES},
+	{ISDSC_INVALID_SESSION_ID, "ISDSC_INVALID_SESSION_ID", "The iSCSI session does not exist.", ERROR_NOT_FOUND},
+	{ISDSC_SESSION_BUSY, "ISDSC_SESSION_BUSY", "The iSCSI session is busy with another request.", ERROR_BUSY},
+	{ISDSC_TRANSPORT_ERROR, "ISDSC_TRANSPORT_ERROR", "The iSCSI transport failed.", ERROR_NOT_READY},
+	{ISDSC_TARGET_NOT_FOUND, "ISDSC_TARGET_NOT_FOUND", "The iSCSI initiator does not know the target.", ERROR_NOT_FOUND},
+	{ISDSC_LOGIN_USER_INFO_BAD, "ISDSC_LOGIN_USER_INFO_BAD", "The CHAP user name or secret cannot be used.", 0},
+	{ISDSC_OPERATION_NOT_ALL_SUCCESS, "ISDSC_OPERATION_NOT_ALL_SUCCESS", "The iSCSI operation succeeded in part: not for all initiators of the node.", 0},
+	{ISDSC_TARGET_PORTAL_ALREADY_EXISTS, "ISDSC_TARGET_PORTAL_ALREADY_EXISTS", "The iSCSI target portal is already registered.", ERROR_ALREADY_EXISTS},
+	{ISDSC_SERVICE_DID_NOT_RESPOND, "ISDSC_SERVICE_DID_NOT_RESPOND", "The iSCSI initiator service did not respond.", ERROR_NOT_READY},
+	{ISDSC_SERVICE_NOT_RUNNING, "ISDSC_SERVICE_NOT_RUNNING", "The iSCSI initiator service is not running.", ERROR_SERVICE_NOT_ACTIVE},
+	{ISDSC_TARGET_ALREADY_LOGGED_IN, "ISDSC_TARGET_ALREADY_LOGGED_IN", "The iSCSI target is already logged in to.", ERROR_ALREADY_EXISTS},
+	{ISDSC_DEVICE_BUSY_ON_SESSION, "ISDSC_DEVICE_BUSY_ON_SESSION", "A device of the iSCSI session is in use.", ERROR_BUSY},
+	{ISDSC_PORTAL_NOT_FOUND, "ISDSC_PORTAL_NOT_FOUND", "The iSCSI target portal is not registered.", ERROR_NOT_FOUND},
+	{ISDSC_BUFFER_TOO_SMALL, "ISDSC_BUFFER_TOO_SMALL", "The buffer is too small for the answer of the iSCSI initiator.", ERROR_INSUFFICIENT_BUFFER},
+}
+
+// iscsiStatusInfo returns the name of s, its text, and the closest Errno, 0 if there is none.
 func iscsiStatusInfo(s ISCSIStatus) (name, text string, e Errno) {
-	switch s {
-	case ISDSC_NON_SPECIFIC_ERROR:
-		return "ISDSC_NON_SPECIFIC_ERROR", "The iSCSI initiator reported a non-specific error.", ERROR_GEN_FAILURE
-	case ISDSC_LOGIN_FAILED:
-		return "ISDSC_LOGIN_FAILED", "The iSCSI login failed.", 0
-	case ISDSC_CONNECTION_FAILED:
-		return "ISDSC_CONNECTION_FAILED", "The iSCSI initiator could not connect to the target portal.", ERROR_NOT_READY
-	case ISDSC_AUTHENTICATION_FAILURE:
-		return "ISDSC_AUTHENTICATION_FAILURE", "The iSCSI login failed: authentication failure.", ERROR_ACCESS_DENIED
-	case ISDSC_AUTHORIZATION_FAILURE:
-		return "ISDSC_AUTHORIZATION_FAILURE", "The iSCSI login failed: the target does not allow this initiator.", ERROR_ACCESS_DENIED
-	case ISDSC_NOT_FOUND:
-		return "ISDSC_NOT_FOUND", "The iSCSI target does not exist at that portal.", ERROR_NOT_FOUND
-	case ISDSC_TARGET_REMOVED:
-		return "ISDSC_TARGET_REMOVED", "The iSCSI target has been removed.", ERROR_NOT_FOUND
-	case ISDSC_TARGET_ERROR:
-		return "ISDSC_TARGET_ERROR", "The iSCSI target reported an error.", ERROR_GEN_FAILURE
-	case ISDSC_SERVICE_UNAVAILABLE:
-		return "ISDSC_SERVICE_UNAVAILABLE", "The iSCSI service is unavailable.", ERROR_NOT_READY
-	case ISDSC_OUT_OF_RESOURCES:
-		return "ISDSC_OUT_OF_RESOURCES", "The iSCSI target does not have enough resources.", ERROR_NO_SYSTEM_RESOURCES
-	case ISDSC_INVALID_SESSION_ID:
-		return "ISDSC_INVALID_SESSION_ID", "The iSCSI session does not exist.", ERROR_NOT_FOUND
-	case ISDSC_SESSION_BUSY:
-		return "ISDSC_SESSION_BUSY", "The iSCSI session is busy with another request.", ERROR_BUSY
-	case ISDSC_TRANSPORT_ERROR:
-		return "ISDSC_TRANSPORT_ERROR", "The iSCSI transport failed.", ERROR_NOT_READY
-	case ISDSC_TARGET_NOT_FOUND:
-		return "ISDSC_TARGET_NOT_FOUND", "The iSCSI initiator does not know the target.", ERROR_NOT_FOUND
-	case ISDSC_LOGIN_USER_INFO_BAD:
-		return "ISDSC_LOGIN_USER_INFO_BAD", "The CHAP user name or secret cannot be used.", 0
-	case ISDSC_OPERATION_NOT_ALL_SUCCESS:
-		return "ISDSC_OPERATION_NOT_ALL_SUCCESS", "The iSCSI operation succeeded in part: not for all initiators of the node.", 0
-	case ISDSC_TARGET_PORTAL_ALREADY_EXISTS:
-		return "ISDSC_TARGET_PORTAL_ALREADY_EXISTS", "The iSCSI target portal is already registered.", ERROR_ALREADY_EXISTS
-	case ISDSC_SERVICE_DID_NOT_RESPOND:
-		return "ISDSC_SERVICE_DID_NOT_RESPOND", "The iSCSI initiator service did not respond.", ERROR_NOT_READY
-	case ISDSC_SERVICE_NOT_RUNNING:
-		return "ISDSC_SERVICE_NOT_RUNNING", "The iSCSI initiator service is not running.", ERROR_SERVICE_NOT_ACTIVE
-	case ISDSC_TARGET_ALREADY_LOGGED_IN:
-		return "ISDSC_TARGET_ALREADY_LOGGED_IN", "The iSCSI target is already logged in to.", ERROR_ALREADY_EXISTS
-	case ISDSC_DEVICE_BUSY_ON_SESSION:
-		return "ISDSC_DEVICE_BUSY_ON_SESSION", "A device of the iSCSI session is in use.", ERROR_BUSY
-	case ISDSC_PORTAL_NOT_FOUND:
-		return "ISDSC_PORTAL_NOT_FOUND", "The iSCSI target portal is not registered.", ERROR_NOT_FOUND
-	case ISDSC_BUFFER_TOO_SMALL:
-		return "ISDSC_BUFFER_TOO_SMALL", "The buffer is too small for the answer of the iSCSI initiator.", ERROR_INSUFFICIENT_BUFFER
+	for _, row := range iscsiStatuses {
+		if row.number == s {
+			return row.name, row.text, row.errno
+		}
 	}
 	return fmt.Sprintf("ISDSC_0x%08X", uint32(s)), fmt.Sprintf("iSCSI initiator status 0x%08X.", uint32(s)), 0
 }

@@ -63,57 +63,46 @@ func (e *Error) Unwrap() []error {
 	return []error{errno}
 }
 
-// meaning returns the name of an HRESULT (wbemcli.h, winerror.h), the
-// corresponding Windows error, and whether it means that this Windows lacks the
-// named class or namespace.
+// hresults has the name of each HRESULT (wbemcli.h, winerror.h), the corresponding Windows error,
+// and whether it means that this Windows lacks the named class or namespace.
+var hresults = []struct {
+	hr      uint32
+	name    string
+	errno   win32.Errno
+	missing bool
+}{
+	{0x80041001, "WBEM_E_FAILED", win32.ERROR_GEN_FAILURE, false},
+	{0x80041002, "WBEM_E_NOT_FOUND", win32.ERROR_NOT_FOUND, false},
+	{0x80041003, "WBEM_E_ACCESS_DENIED", win32.ERROR_ACCESS_DENIED, false},
+	{0x80041004, "WBEM_E_PROVIDER_FAILURE", win32.ERROR_GEN_FAILURE, false},
+	{0x80041005, "WBEM_E_TYPE_MISMATCH", win32.ERROR_INVALID_PARAMETER, false},
+	{0x80041006, "WBEM_E_OUT_OF_MEMORY", win32.ERROR_NO_SYSTEM_RESOURCES, false},
+	{0x80041008, "WBEM_E_INVALID_PARAMETER", win32.ERROR_INVALID_PARAMETER, false},
+	{0x8004100C, "WBEM_E_NOT_SUPPORTED", win32.ERROR_NOT_SUPPORTED, false},
+	{0x8004100E, "WBEM_E_INVALID_NAMESPACE", win32.ERROR_NOT_SUPPORTED, true},
+	{0x80041010, "WBEM_E_INVALID_CLASS", win32.ERROR_NOT_SUPPORTED, true},
+	{0x80041011, "WBEM_E_PROVIDER_NOT_FOUND", win32.ERROR_NOT_SUPPORTED, true},
+	{0x80041013, "WBEM_E_PROVIDER_LOAD_FAILURE", win32.ERROR_GEN_FAILURE, false},
+	{0x80041015, "WBEM_E_TRANSPORT_FAILURE", win32.RPC_S_SERVER_UNAVAILABLE, false},
+	{0x80041017, "WBEM_E_INVALID_QUERY", win32.ERROR_INVALID_PARAMETER, false},
+	{0x8004102E, "WBEM_E_INVALID_METHOD", win32.ERROR_NOT_SUPPORTED, true},
+	{0x80041033, "WBEM_E_SHUTTING_DOWN", win32.ERROR_BUSY, false},
+	{0x80041045, "WBEM_E_SERVER_TOO_BUSY", win32.ERROR_BUSY, false},
+	{0x80041055, "WBEM_E_METHOD_NOT_IMPLEMENTED", win32.ERROR_NOT_SUPPORTED, true},
+	{0x80041069, "WBEM_E_TIMED_OUT", win32.ERROR_TIMEOUT, false},
+	{0x8004106C, "WBEM_E_QUOTA_VIOLATION", win32.ERROR_BUSY, false},
+	{0x80040154, "REGDB_E_CLASSNOTREG", win32.ERROR_NOT_SUPPORTED, true},
+	{0x80004005, "E_FAIL", win32.ERROR_GEN_FAILURE, false},
+	{0x80010108, "RPC_E_DISCONNECTED", win32.RPC_S_SERVER_UNAVAILABLE, false},
+}
+
+// meaning returns the name of an HRESULT, the corresponding Windows error, and whether it means
+// that this Windows lacks the named class or namespace.
 func meaning(hr uint32) (name string, errno win32.Errno, missing bool) {
-	switch hr {
-	case 0x80041001:
-		return "WBEM_E_FAILED", win32.ERROR_GEN_FAILURE, false
-	case 0x80041002:
-		return "WBEM_E_NOT_FOUND", win32.ERROR_NOT_FOUND, false
-	case 0x80041003:
-		return "WBEM_E_ACCESS_DENIED", win32.ERROR_ACCESS_DENIED, false
-	case 0x80041004:
-		return "WBEM_E_PROVIDER_FAILURE", win32.ERROR_GEN_FAILURE, false
-	case 0x80041005:
-		return "WBEM_E_TYPE_MISMATCH", win32.ERROR_INVALID_PARAMETER, false
-	case 0x80041006:
-		return "WBEM_E_OUT_OF_MEMORY", win32.ERROR_NO_SYSTEM_RESOURCES, false
-	case 0x80041008:
-		return "WBEM_E_INVALID_PARAMETER", win32.ERROR_INVALID_PARAMETER, false
-	case 0x8004100C:
-		return "WBEM_E_NOT_SUPPORTED", win32.ERROR_NOT_SUPPORTED, false
-	case 0x8004100E:
-		return "WBEM_E_INVALID_NAMESPACE", win32.ERROR_NOT_SUPPORTED, true
-	case 0x80041010:
-		return "WBEM_E_INVALID_CLASS", win32.ERROR_NOT_SUPPORTED, true
-	case 0x80041011:
-		return "WBEM_E_PROVIDER_NOT_FOUND", win32.ERROR_NOT_SUPPORTED, true
-	case 0x80041013:
-		return "WBEM_E_PROVIDER_LOAD_FAILURE", win32.ERROR_GEN_FAILURE, false
-	case 0x80041015:
-		return "WBEM_E_TRANSPORT_FAILURE", win32.RPC_S_SERVER_UNAVAILABLE, false
-	case 0x80041017:
-		return "WBEM_E_INVALID_QUERY", win32.ERROR_INVALID_PARAMETER, false
-	case 0x8004102E:
-		return "WBEM_E_INVALID_METHOD", win32.ERROR_NOT_SUPPORTED, true
-	case 0x80041033:
-		return "WBEM_E_SHUTTING_DOWN", win32.ERROR_BUSY, false
-	case 0x80041045:
-		return "WBEM_E_SERVER_TOO_BUSY", win32.ERROR_BUSY, false
-	case 0x80041055:
-		return "WBEM_E_METHOD_NOT_IMPLEMENTED", win32.ERROR_NOT_SUPPORTED, true
-	case 0x80041069:
-		return "WBEM_E_TIMED_OUT", win32.ERROR_TIMEOUT, false
-	case 0x8004106C:
-		return "WBEM_E_QUOTA_VIOLATION", win32.ERROR_BUSY, false
-	case 0x80040154:
-		return "REGDB_E_CLASSNOTREG", win32.ERROR_NOT_SUPPORTED, true
-	case 0x80004005:
-		return "E_FAIL", win32.ERROR_GEN_FAILURE, false
-	case 0x80010108:
-		return "RPC_E_DISCONNECTED", win32.RPC_S_SERVER_UNAVAILABLE, false
+	for _, row := range hresults {
+		if row.hr == hr {
+			return row.name, row.errno, row.missing
+		}
 	}
 	if hr>>16 == 0x8007 { // HRESULT_FROM_WIN32
 		errno := win32.Errno(hr & 0xFFFF)

@@ -57,61 +57,46 @@ func formatParameters(o win32.FormatOptions) []parameter {
 	return p
 }
 
+// storageReturns has the meaning of return values of the Storage Management API: those from the
+// page of MSFT_Volume.Format, and those that all its methods share.
+var storageReturns = []struct {
+	code  uint32
+	says  string
+	errno win32.Errno
+}{
+	{1, "not supported", win32.ERROR_NOT_SUPPORTED},
+	{2, "unspecified error", win32.ERROR_GEN_FAILURE},
+	{3, "timeout", win32.ERROR_TIMEOUT},
+	{4, "failed", win32.ERROR_GEN_FAILURE},
+	{5, "invalid parameter", win32.ERROR_INVALID_PARAMETER},
+	{6, "in use", win32.ERROR_BUSY},
+	{7, "not supported for a 32-bit program", win32.ERROR_NOT_SUPPORTED},
+	{40001, "access denied", win32.ERROR_ACCESS_DENIED},
+	{40002, "not enough resources", win32.ERROR_NO_SYSTEM_RESOURCES},
+	{40003, "the provider's cache is out of date", win32.ERROR_NOT_READY},
+	{40004, "unexpected I/O error", win32.ERROR_IO_DEVICE},
+	{40018, "managed by failover clustering", win32.ERROR_NOT_SUPPORTED},
+	{42010, "system or critical partition", win32.ERROR_ACCESS_DENIED},
+	{43000, "invalid cluster size", win32.ERROR_INVALID_PARAMETER},
+	{43001, "file system not supported", win32.ERROR_NOT_SUPPORTED},
+	{43002, "cannot be quick formatted", win32.ERROR_NOT_SUPPORTED},
+	{43003, "too many clusters for 32 bits", win32.ERROR_INVALID_PARAMETER},
+	{43004, "UDF version not supported", win32.ERROR_NOT_SUPPORTED},
+	{43005, "cluster size is not a multiple of the physical sector size", win32.ERROR_INVALID_PARAMETER},
+	{43006, "read-only", win32.ERROR_WRITE_PROTECT},
+}
+
 // storageResult returns the error of a method of the Storage Management API.
 func storageResult(out row) error {
 	code, err := out.uint32("ReturnValue")
 	if err != nil || code == 0 {
 		return err
 	}
-	says, errno := storageReturn(code)
-	return fmt.Errorf("%s returned %d (%s): %w", out.of, code, says, errno)
-}
-
-// storageReturn returns the meaning of a return value of the Storage Management
-// API: one from the page of MSFT_Volume.Format, or one that all its methods
-// share.
-func storageReturn(code uint32) (says string, errno win32.Errno) {
-	switch code {
-	case 1:
-		return "not supported", win32.ERROR_NOT_SUPPORTED
-	case 2:
-		return "unspecified error", win32.ERROR_GEN_FAILURE
-	case 3:
-		return "timeout", win32.ERROR_TIMEOUT
-	case 4:
-		return "failed", win32.ERROR_GEN_FAILURE
-	case 5:
-		return "invalid parameter", win32.ERROR_INVALID_PARAMETER
-	case 6:
-		return "in use", win32.ERROR_BUSY
-	case 7:
-		return "not supported for a 32-bit program", win32.ERROR_NOT_SUPPORTED
-	case 40001:
-		return "access denied", win32.ERROR_ACCESS_DENIED
-	case 40002:
-		return "not enough resources", win32.ERROR_NO_SYSTEM_RESOURCES
-	case 40003:
-		return "the provider's cache is out of date", win32.ERROR_NOT_READY
-	case 40004:
-		return "unexpected I/O error", win32.ERROR_IO_DEVICE
-	case 40018:
-		return "managed by failover clustering", win32.ERROR_NOT_SUPPORTED
-	case 42010:
-		return "system or critical partition", win32.ERROR_ACCESS_DENIED
-	case 43000:
-		return "invalid cluster size", win32.ERROR_INVALID_PARAMETER
-	case 43001:
-		return "file system not supported", win32.ERROR_NOT_SUPPORTED
-	case 43002:
-		return "cannot be quick formatted", win32.ERROR_NOT_SUPPORTED
-	case 43003:
-		return "too many clusters for 32 bits", win32.ERROR_INVALID_PARAMETER
-	case 43004:
-		return "UDF version not supported", win32.ERROR_NOT_SUPPORTED
-	case 43005:
-		return "cluster size is not a multiple of the physical sector size", win32.ERROR_INVALID_PARAMETER
-	case 43006:
-		return "read-only", win32.ERROR_WRITE_PROTECT
+	says, errno := "an undocumented value", win32.ERROR_GEN_FAILURE
+	for _, row := range storageReturns {
+		if row.code == code {
+			says, errno = row.says, row.errno
+		}
 	}
-	return "an undocumented value", win32.ERROR_GEN_FAILURE
+	return fmt.Errorf("%s returned %d (%s): %w", out.of, code, says, errno)
 }
