@@ -23,7 +23,7 @@ func (c *call) usedBy(share winpath.Share, except string) (by string, err error)
 		by = path
 		return false
 	})
-	if err == nil && by == "" && c.s.partly() && !c.s.made(share) {
+	if err == nil && by == "" && c.s.partly() && !c.s.began(share) {
 		by = "a link that may exist"
 	}
 	return by, err

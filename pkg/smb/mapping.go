@@ -139,7 +139,11 @@ func (c *call) ensure(linked bool) (fresh bool, err error) {
 		case c.update:
 			return false, hosterr.WithHint("update mapping of share", hosterr.Quote(c.share.String()), hosterr.Text(hosterr.ErrNotFound, "it is not mapped"), "map it with NewSmbGlobalMapping")
 		}
-		return true, c.add()
+		if err := c.add(); err != nil {
+			return false, err
+		}
+		c.s.change(c.share, func(r *record) { r.new = true })
+		return true, nil
 	case adopt:
 		c.adopt(v)
 	case replace:

@@ -64,6 +64,7 @@ func (a account) maybe(b account) bool {
 // record is what is known about one share.
 type record struct {
 	made bool        // by this process, or used by a request to it
+	new  bool        // this process made it, and there was none
 	with credentials // with which this process made the mapping; zero if it did not
 	// requires is what the mapping requires, or required for its links when it was removed. It is
 	// nil if that is unknown.
@@ -130,6 +131,14 @@ func (r *records) made(share winpath.Share) bool {
 	return rec != nil && rec.made
 }
 
+// began reports whether this process made the mapping of a share when there was none.
+func (r *records) began(share winpath.Share) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec := r.shares[share]
+	return rec != nil && rec.new
+}
+
 // mapped records that this process made a mapping.
 func (r *records) mapped(share winpath.Share, c credentials, requires smbapi.Protection) {
 	r.change(share, func(rec *record) {
@@ -165,7 +174,7 @@ func (r *records) required(share winpath.Share) (p smbapi.Protection, known bool
 // removed forgets a removed mapping, and with the last one of a server its credentials.
 func (r *records) removed(share winpath.Share) {
 	r.change(share, func(rec *record) {
-		rec.made, rec.unwanted, rec.with = false, false, credentials{}
+		rec.made, rec.new, rec.unwanted, rec.with = false, false, false, credentials{}
 		if len(rec.links) == 0 { // else the next mapping requires the same, for those that use them
 			rec.requires = nil
 		}

@@ -615,6 +615,43 @@ func TestLinkThatFailsKeepsAPendingRemoval(t *testing.T) {
 	f.mappings()
 }
 
+// A search that did not see every link keeps a mapping that a link of an earlier process may use, also
+// after a request used it, gave it new credentials, or made it again.
+func TestIncompleteSearchKeepsMapping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, change := range []string{"", "password", "status"} {
+			f := begin(t)
+			v1, v2 := f.volume("v1"), f.volume("v2")
+			f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
+			f.start()
+			hook := func(c *win32.Call) error {
+				if c.Name == "NtCreateFile" && strings.HasSuffix(c.Path, `v1\globalmount`) {
+					return win32.ERROR_IO_DEVICE
+				}
+				return c.Do()
+			}
+			f.hook.Store(&hook)
+			password := "ann-1"
+			switch change {
+			case "password":
+				password = "ann-2"
+				f.ok(f.win.SetSMBPassword("files", "ann", password))
+			case "status":
+				f.ok(f.win.SetSMBMappingStatus(`\\files\data`, "disconnected"))
+			}
+			f.ok(f.mount(`\\files\data`, v2, "ann", password))
+			f.heal()
+			f.unlink(v2)
+			f.ok(f.unmap(`\\files\data`))
+			f.mappings(`\\files\data ann ok`)
+			f.read(v1)
+			f.ok(winfs.Remove(t.Context(), f.node, v1)) // as another program
+			time.Sleep(11 * time.Minute)                // the search is repeated
+			f.mappings()
+		}
+	})
+}
+
 // A user that may use only the directory of the request keeps a mapping after a restart of the process.
 func TestOwnLinkWithoutRightsToTheRoot(t *testing.T) {
 	for _, users := range lists {
