@@ -44,7 +44,7 @@ func linkBelow(ctx context.Context, n *node.Node, volume string, left int) (link
 	for _, dir := range dirs {
 		before := left
 		err := run(ctx, n, "look for links in", dir, func(o *op, p winpath.Path) error {
-			s := below{op: &op{ctx: o.ctx, n: o.n, kept: o.kept}, volume: volume, left: before, limit: limit} // the administrator chose the directories
+			s := below{op: &op{ctx: o.ctx, n: o.n}, volume: volume, left: before, limit: limit} // the administrator chose the directories
 			defer s.closeRoot()
 			err := s.in(p)
 			link, left = s.found, s.left

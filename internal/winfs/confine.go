@@ -189,7 +189,7 @@ func (o *op) dirNames() ([]winpath.Path, error) {
 		return o.names, nil
 	}
 	o.names, o.kubelet = append(o.names, o.dirs...), winpath.Path{}
-	unconfined := &op{ctx: o.ctx, n: o.n, kept: o.kept} // the administrator chose the directories
+	unconfined := &op{ctx: o.ctx, n: o.n} // the administrator chose the directories
 	defer unconfined.closeRoot()
 	for i, d := range o.dirs {
 		s, err := unconfined.walk(d, look, shareAll, plain, reading)

@@ -42,11 +42,11 @@ func (h *Held) Mounted() (string, error) {
 // mount point is removed like any other link. What the mount manager has recorded of it stays,
 // until the volume is mounted there again and unmounted, or an administrator runs mountvol /R.
 func (h *Held) Unmount() error {
-	err := h.o.n.API.DeleteMountPoint(strings.TrimSuffix(h.Path, `\`) + `\`)
+	err := h.o.n.API.DeleteMountPoint(h.Path + `\`)
 	if !win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND, win32.ERROR_INVALID_PARAMETER, win32.ERROR_NOT_A_REPARSE_POINT, win32.ERROR_ACCESS_DENIED) {
 		return err
 	}
-	if h.Link == nil || h.dirless() {
+	if h.Link == nil {
 		return err
 	}
 	volume, linkErr := h.Mounted()
@@ -66,9 +66,6 @@ func (h *Held) Unmount() error {
 	}
 	return nil
 }
-
-// dirless reports whether h is the root of a volume, which has no name in a directory.
-func (h *Held) dirless() bool { return h.e.dir == 0 }
 
 // unlink removes the reparse point of a mount point of h's volume.
 func (h *Held) unlink() error {

@@ -28,9 +28,7 @@ func (w *world) need(path string) {
 
 // Nothing is made, linked, mounted over or removed in the directories of Windows and of the
 // programs that run containers, through whichever path and with whichever working directories.
-func TestOwnDirectoriesAreKept(t *testing.T) { ways(t, testOwnDirectoriesAreKept) }
-
-func testOwnDirectoriesAreKept(t *testing.T, newWorld func(*testing.T) *world) {
+func TestOwnDirectoriesAreKept(t *testing.T) {
 	const beside = `C:\ProgramData\csi`
 	changes := map[string]func(w *world, path string) error{
 		"Symlink to": func(w *world, path string) error {

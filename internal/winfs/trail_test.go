@@ -62,7 +62,7 @@ func TestFollow(t *testing.T) {
 	if got, err := winfs.Follow(t.Context(), w.Node, pods+`\self`); err != nil || !errors.Is(got.Err, win32.ERROR_CANT_RESOLVE_FILENAME) {
 		t.Errorf("a loop: %+v, %v, want ERROR_CANT_RESOLVE_FILENAME", got, err)
 	}
-	if open := w.leaked(); len(open) > 0 {
+	if open := w.em.OpenHandles(); len(open) > 0 {
 		t.Errorf("open handles: %q", open)
 	}
 }

@@ -64,11 +64,8 @@ func tooFar(what string, most int, of string) error {
 //
 // To pass through, the root of one local volume is opened once for all of an operation.
 func (o *op) openRoot(p winpath.Path, access, share uint32) (win32.Handle, error) {
-	if access != traverse || share != shareAll || p.IsUNC() || o.ended {
+	if access != traverse || share != shareAll || p.IsUNC() {
 		return o.openRootNow(p, access, share)
-	}
-	if o.kept != nil && o.kept.volume == p.Volume {
-		return o.kept.h, o.ctx.Err()
 	}
 	if o.root != 0 && o.volume == p.Volume {
 		return o.root, o.ctx.Err()
@@ -142,7 +139,7 @@ func (e *unmappedError) Unwrap() error { return e.error }
 // close closes h, unless it is a root that stays open. It fails only if h is not open,
 // which is a bug.
 func (o *op) close(h win32.Handle) {
-	if h == o.root || o.kept != nil && h == o.kept.h {
+	if h == o.root {
 		return
 	}
 	if err := o.n.API.CloseHandle(h); err != nil {
@@ -529,16 +526,11 @@ func (o *op) direct(p winpath.Path, access uint32) (e entry, found bool, err err
 	h, err := o.open(root, strings.Join(p.Elems, `\`), access|win32.SYNCHRONIZE, shareAll, openReparse)
 	switch {
 	case err == nil:
-		if !o.isLiteral(p) {
-			err = o.allow(h, nil, reading)
-		}
-		if err != nil {
+		if err := o.allow(h, nil, reading); err != nil {
 			o.close(h)
 			return entry{}, true, err
 		}
 		return entry{o: o, h: h, at: p}, true, nil
-	case win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) && o.isLiteral(p):
-		return entry{}, true, err
 	case !isOnTheWay(err):
 		return entry{}, true, o.hidden(root, p.Elems, err)
 	case !win32.IsCode(err, win32.ERROR_FILE_NOT_FOUND) || len(p.Elems) == 1:

@@ -11,16 +11,14 @@
 //
 // # How a path is opened
 //
-// The root of the path's volume is opened once; a server keeps that of the drive of
-// Windows open ([KeepSystemRoot]). Everything below it is opened
+// The root of the path's volume is opened once. Everything below it is opened
 // relative to a handle with OBJ_DONT_REPARSE, so Windows never follows a link. A path
 // without links is opened in one call. If there is one, or something is missing, the
 // deepest directory above it is opened, and its names one by one; this package reads
 // a link through a handle, computes its target
 // and starts again from there, at most [MaxLinks] times and with a limit of opens. The result is a handle.
 // Windows returns its location (GetFinalPathNameByHandle), which is checked against
-// the node's working directories. Only to read, and below a root that is kept, a path
-// without links is believed to lead where its text says, unless it may have short names.
+// the node's working directories: a path without links may still have short names.
 // The operation then uses the same handle, or opens names relative to it.
 //
 // Other processes work in the same directories. If they remove, unmount or replace
@@ -204,12 +202,11 @@ const attempts = 3
 // maybeRaced reports whether err may be caused by a concurrent change. A handle to a
 // removed directory fails as if access were denied (STATUS_DELETE_PENDING,
 // STATUS_FILE_DELETED), an unmounted volume is suddenly outside of the working
-// directories, a link was replaced before it was read, a removed or dismounted volume is not
-// ready, and on a simulated node a restart of Windows closes the root that is kept. Another
-// attempt, which opens the root itself, shows whether the error persists.
+// directories, a link was replaced before it was read, and a removed or dismounted volume is not
+// ready. Another attempt shows whether the error persists.
 func maybeRaced(err error) bool {
 	return errors.Is(err, hosterr.ErrPermissionDenied) || win32.IsCode(err, win32.ERROR_ACCESS_DENIED, win32.ERROR_REPARSE_POINT_ENCOUNTERED,
-		win32.ERROR_CANT_RESOLVE_FILENAME, win32.ERROR_NOT_READY, win32.ERROR_INVALID_HANDLE)
+		win32.ERROR_CANT_RESOLVE_FILENAME, win32.ERROR_NOT_READY)
 }
 
 // op is one operation on a node.
@@ -227,10 +224,8 @@ type op struct {
 	away      time.Duration  // the rest of maxAway
 	steps     int            // opens that resolved paths
 
-	kept   *keptRoot    // the root that the process keeps, if it does
 	root   win32.Handle // the root of a volume, while it is open
 	volume string       // which one
-	ended  bool         // no root is kept any longer
 }
 
 // run parses path, calls do, and adds the operation and the path to its error. It
@@ -243,17 +238,14 @@ func run(ctx context.Context, n *node.Node, operation, path string, do func(*op,
 	}
 	p, err := parse(path)
 	if err == nil {
-		o := &op{ctx: ctx, n: n, dirs: dirs, waiting: maxWaiting, away: maxAway, kept: keptOf(n).Load()}
-		defer func() {
-			o.closeRoot()
-			o.ended = true
-		}()
+		o := &op{ctx: ctx, n: n, dirs: dirs, waiting: maxWaiting, away: maxAway}
+		defer o.closeRoot()
 		err = o.whileTemporary(func() (err error) {
 			for range attempts {
 				if err = do(o, p); !maybeRaced(err) && !IsAway(err) || o.modified || o.steps > maxOpens || ctx.Err() != nil {
 					break
 				}
-				o.names, o.resolved, o.kept = nil, false, nil
+				o.names, o.resolved = nil, false
 				o.closeRoot()
 				if IsAway(err) {
 					break

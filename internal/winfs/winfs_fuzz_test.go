@@ -19,9 +19,6 @@ func FuzzSwaps(f *testing.F) {
 		paths := []string{``, `\deep`, `\deep\deeper`, `\missing\deeper`}
 		op := operations()[int(which)%len(operations())]
 		w := newWorld(t)
-		if kind%2 == 1 {
-			w = newServer(t)
-		}
 		for _, d := range paths[:3] {
 			w.dir(victim + d)
 		}
@@ -49,7 +46,7 @@ func FuzzSwaps(f *testing.F) {
 		err := op.do(w, victim+paths[int(below)%len(paths)])
 		w.hook = nil
 		w.intact()
-		if open := w.leaked(); len(open) > 0 {
+		if open := w.em.OpenHandles(); len(open) > 0 {
 			t.Fatalf("handles left open: %q", open)
 		}
 		if t.Failed() {
@@ -70,9 +67,6 @@ func FuzzLinks(f *testing.F) {
 			return // more than a link holds
 		}
 		w := newWorld(t)
-		if which%2 == 1 {
-			w = newServer(t)
-		}
 		r := symlink(to)
 		switch {
 		case junctions:
@@ -98,7 +92,7 @@ func FuzzLinks(f *testing.F) {
 			op.do(w, pods+`\link`+below) // whether it fails depends on the link
 		}
 		w.intact()
-		if open := w.leaked(); len(open) > 0 {
+		if open := w.em.OpenHandles(); len(open) > 0 {
 			t.Fatalf("%s: handles left open: %q", op.name, open)
 		}
 	})

@@ -37,7 +37,6 @@ type world struct {
 	calls  atomic.Int64
 	slept  time.Duration
 	drives []win32.Use // mappings with letters
-	kept   bool        // as in a server: see KeepSystemRoot
 }
 
 func newWorld(t *testing.T) *world {
@@ -70,30 +69,6 @@ func newWorldOn(t *testing.T, windows behavior.Windows) *world {
 	w.file(outside + `\precious.txt`)
 	w.file(outside + `\deep\deeper\precious.txt`)
 	return w
-}
-
-// ways are how a process opens paths on the drive of Windows: a driver opens its root for
-// each operation, and a server keeps it.
-func ways(t *testing.T, run func(t *testing.T, newWorld func(*testing.T) *world)) {
-	t.Run("driver", func(t *testing.T) { run(t, newWorld) })
-	t.Run("server", func(t *testing.T) { run(t, newServer) })
-}
-
-func newServer(t *testing.T) *world {
-	t.Helper()
-	w := newWorld(t)
-	t.Cleanup(winfs.KeepSystemRoot(w.Node))
-	w.kept = true
-	return w
-}
-
-// leaked returns the open handles that an operation has left.
-func (w *world) leaked() []string {
-	open := w.em.OpenHandles()
-	if at := slices.Index(open, `\??\C:\`); w.kept && at >= 0 {
-		open = slices.Delete(open, at, at+1)
-	}
-	return open
 }
 
 // Now and Sleep implement a clock that does not wait.
@@ -329,9 +304,7 @@ func links(w *world) map[string]func(path string) {
 	}
 }
 
-func TestLinkInPathIsRefused(t *testing.T) { ways(t, testLinkInPathIsRefused) }
-
-func testLinkInPathIsRefused(t *testing.T, newWorld func(*testing.T) *world) {
+func TestLinkInPathIsRefused(t *testing.T) {
 	for _, op := range operations() {
 		t.Run(op.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -352,9 +325,7 @@ func testLinkInPathIsRefused(t *testing.T, newWorld func(*testing.T) *world) {
 	}
 }
 
-func TestLinkAtEndIsRefused(t *testing.T) { ways(t, testLinkAtEndIsRefused) }
-
-func testLinkAtEndIsRefused(t *testing.T, newWorld func(*testing.T) *world) {
+func TestLinkAtEndIsRefused(t *testing.T) {
 	for _, op := range operations() {
 		t.Run(op.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -403,9 +374,7 @@ func TestPathOutsideIsRefused(t *testing.T) {
 // An attacker replaces a directory with a junction to the outside before each call that
 // an operation makes. The call then fails with an error that makes the operation start
 // again.
-func TestSwapAtEveryCall(t *testing.T) { ways(t, testSwapAtEveryCall) }
-
-func testSwapAtEveryCall(t *testing.T, newWorld func(*testing.T) *world) {
+func TestSwapAtEveryCall(t *testing.T) {
 	swaps := map[string]int{}
 	defer func() {
 		for _, op := range operations() {
@@ -445,7 +414,7 @@ func testSwapAtEveryCall(t *testing.T, newWorld func(*testing.T) *world) {
 				err := op.do(w, victim+below)
 				w.hook = nil
 				w.intact()
-				if open := w.leaked(); len(open) > 0 {
+				if open := w.em.OpenHandles(); len(open) > 0 {
 					t.Fatalf("swap before call %d: handles left open: %q", k, open)
 				}
 				if t.Failed() {
@@ -476,9 +445,7 @@ func (w *world) rename(from, to string) error {
 
 // Every call of every operation fails, and so do all later calls with the same name,
 // because the operation may start again.
-func TestFailureClosesHandles(t *testing.T) { ways(t, testFailureClosesHandles) }
-
-func testFailureClosesHandles(t *testing.T, newWorld func(*testing.T) *world) {
+func TestFailureClosesHandles(t *testing.T) {
 	for _, op := range operations() {
 		for _, below := range []string{`\a`, `\a\link`, `\a\nothing`} {
 			t.Run(op.name+below, func(t *testing.T) {
@@ -504,7 +471,7 @@ func testFailureClosesHandles(t *testing.T, newWorld func(*testing.T) *world) {
 					err := op.do(w, path+below)
 					n := w.calls.Load()
 					w.hook = nil
-					if open := w.leaked(); len(open) > 0 {
+					if open := w.em.OpenHandles(); len(open) > 0 {
 						t.Fatalf("call %d of %d, %s, failed: handles left open: %q", k, n, failed, open)
 					}
 					// Only the search for mount points may skip what it cannot open.
@@ -799,9 +766,7 @@ func TestWorkingDirectoryIsNotRemoved(t *testing.T) {
 }
 
 // No link leads to the kubelet's keys, and none removes the directory of all pods.
-func TestKubeletKeysAndPodsAreClosed(t *testing.T) { ways(t, testKubeletKeysAndPodsAreClosed) }
-
-func testKubeletKeysAndPodsAreClosed(t *testing.T, newWorld func(*testing.T) *world) {
+func TestKubeletKeysAndPodsAreClosed(t *testing.T) {
 	for _, place := range []string{kubelet, `E:\real`} {
 		w := newWorld(t)
 		if place != kubelet { // the configured directory is a link

@@ -24,7 +24,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/sparse"
 	"github.com/kubernetes-csi/csi-proxy/v2/test/worlds"
@@ -250,9 +249,6 @@ func (w *world) process(killed chan struct{}) (*process, error) {
 	}
 	p.node = node.New(api)
 	p.node.Log = quiet
-	if !w.s.spec.library {
-		winfs.KeepSystemRoot(p.node) // not seen by the observer, so it is no choice
-	}
 	p.node.API = win32.Observe(api, func(c *win32.Call) error { return w.s.hook(p, c) })
 	p.node.Clock = mortal{p: p}
 	p.node.Log, p.node.Rand, p.node.WorkingDirs = quiet, random(w.lives+100), []string{kubelet}

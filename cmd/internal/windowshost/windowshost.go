@@ -15,7 +15,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 )
@@ -58,7 +57,6 @@ func (h *host) Open(r rules.Rules, counts *win32.Counts) (*daemon.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	winfs.KeepSystemRoot(n) // until the process ends: calls that were cut off may still use it
 	return &daemon.Node{
 		Groups: wire.Groups{Disk: s.Disk, Filesystem: s.Filesystem, ISCSI: s.ISCSI, SMB: s.SMB, System: s.System, Volume: s.Volume},
 		Names:  (&identity{api: n.API, addresses: net.InterfaceAddrs, now: time.Now}).names,
