@@ -15,12 +15,11 @@ const maxCalls = 80
 func (w world) fits(d driver) bool { return d.volume == nil && w.shares || d.volume != nil && w.blocks }
 
 // Every driver takes the road in every way and world, with each response lost once, and in the
-// wrong order: as it is, and with pkg/mounter, whose own tests lose each response.
+// wrong order.
 func TestRoads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("about 500 roads take too long with -short; make test runs them")
 	}
-	var known findings
 	t.Run("roads", func(t *testing.T) {
 		for _, d := range drivers() {
 			for _, w := range d.ways {
@@ -30,13 +29,7 @@ func TestRoads(t *testing.T) {
 					}
 					t.Run(d.name+", "+w.name+", "+world.name, func(t *testing.T) {
 						t.Parallel()
-						own, with := walk(t, d, w, world), walk(t, withPackage(d), w, world)
-						hold(t, roadResults, d, w, world.name, own.result())
-						hold(t, packageResults, d, w, world.name, with.result())
-						known.add(d, own.result(), with.result())
-						if with.done < own.done {
-							t.Errorf("%s, %s, %s: %d steps with the package, and %d without", d.name, w.name, world.name, with.done, own.done)
-						}
+						hold(t, roadResults, d, w, world.name, walk(t, d, w, world).result())
 					})
 				}
 			}
@@ -51,9 +44,7 @@ func TestRoads(t *testing.T) {
 					}
 					t.Run(d.name+", "+w.name+", "+world.name, func(t *testing.T) {
 						t.Parallel()
-						own := lose(t, d, w, world)
-						hold(t, lossResults, d, w, world.name, own)
-						known.add(d, own, "")
+						hold(t, lossResults, d, w, world.name, lose(t, d, w, world))
 					})
 				}
 			}
@@ -64,25 +55,11 @@ func TestRoads(t *testing.T) {
 			for _, w := range d.ways {
 				t.Run(d.name+", "+w.name, func(t *testing.T) {
 					t.Parallel()
-					own, with := wrongOrder(t, d, w), wrongOrder(t, withPackage(d), w)
-					hold(t, orderResults, d, w, "", own)
-					hold(t, packageOrderResults, d, w, "", with)
-					known.add(d, own, with)
+					hold(t, orderResults, d, w, "", wrongOrder(t, d, w))
 				})
 			}
 		}
 	})
-	t.Run("ordeals", func(t *testing.T) {
-		for _, d := range drivers() {
-			for _, w := range d.ways {
-				t.Run(d.name+", "+w.name, func(t *testing.T) {
-					t.Parallel()
-					known.add(d, ordeal(t, d, w), ordeal(t, withPackage(d), w))
-				})
-			}
-		}
-	})
-	t.Run("bugs", known.hold)
 }
 
 // worldsOfLosses are those that are no part of another.

@@ -12,8 +12,5 @@
 // once, in the wrong order, and over restarts of Windows; lost responses are combined
 // with restarts.
 //
-// package_test.go replaces each driver's decisions by pkg/mounter, and takes it over the same roads: it
-// gets at least as far in every world, and the drivers' known bugs, which are counted, are gone.
-//
 // results_test.go has what each road notes, and why the driver does so.
 package roads

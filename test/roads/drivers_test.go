@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
@@ -24,9 +23,6 @@ type driver struct {
 	ways   []way
 	// volume is the disk that the cloud attaches. nil for drivers of SMB shares.
 	volume *simnode.Disk
-	// identity is how the driver finds its disk with pkg/mounter, which needs one more pipe.
-	identity mounter.Identity
-	pipe     string
 	// rescans says whether the driver rescans before it looks for a disk. Others rely on
 	// plug and play.
 	rescans bool
@@ -107,7 +103,7 @@ func ebsDevice(v *visit, path string) (string, error) {
 var ebs = driver{
 	name: "AWS EBS", repo: "kubernetes-sigs/aws-ebs-csi-driver", commit: "429e202e5897",
 	ways:   []way{served("v1", "disk/v1", "volume/v1", "filesystem/v1"), inProcess},
-	volume: &simnode.Disk{Bus: "nvme", Serial: "vol02190fee5da4d75e3_00000001."}, identity: mounter.EBS(ebsVolume),
+	volume: &simnode.Disk{Bus: "nvme", Serial: "vol02190fee5da4d75e3_00000001."},
 	stage: func(v *visit) error {
 		n, err := ebsFind(v, ebsVolume)
 		if err != nil {
@@ -238,7 +234,6 @@ var gce = driver{
 	},
 	volume: &simnode.Disk{Bus: "scsi", Vendor: "Google", Product: "PersistentDisk", Serial: strings.Repeat(" ", 20),
 		Identifiers: []simnode.Identifier{{CodeSet: "ascii", Type: 1, Text: "Google  " + googleDevice}}},
-	identity: mounter.GCE(googleDevice),
 	stage: func(v *visit) error {
 		n, err := gceFind(v)
 		if err != nil {
@@ -360,7 +355,6 @@ var azureDisk = driver{
 		served("v1beta", "disk/v1beta2", "volume/v1beta2", "filesystem/v1beta1"),
 	},
 	volume: &simnode.Disk{Bus: "sas", Vendor: "Msft", Product: "Virtual Disk", Address: &simnode.Address{Lun: azureLUN}}, rescans: true,
-	identity: mounter.AzureLUN(azureLUN),
 	stage: func(v *visit) error {
 		_, _ = v.disk.Rescan(v.ctx, &disk.RescanRequest{})
 		n, err := azureFind(v)
@@ -426,7 +420,6 @@ var vsphere = driver{
 	ways: []way{inProcess},
 	volume: &simnode.Disk{Bus: "sas", Vendor: "VMware", Product: "Virtual disk",
 		Identifiers: []simnode.Identifier{{CodeSet: "binary", Type: 3, Hex: vspherePage83}}},
-	identity: mounter.VSphere(vspherePage83),
 	stage: func(v *visit) error {
 		n, err := vsphereFind(v)
 		if err != nil {

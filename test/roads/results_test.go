@@ -63,23 +63,6 @@ var orderResults = []result{
 	{driver: "Trident", notes: "stats first: the path cannot be read"},
 }
 
-// What roads with pkg/mounter note that is not complete.
-var (
-	packageResults = []result{
-		{driver: "local static provisioner", worlds: []string{offline}, notes: "stage fails: the path is not a link: …",
-			why: "the administrator has to take the disk online"},
-	}
-	packageOrderResults = []result{
-		{driver: "AWS EBS", notes: tooEarly}, {driver: "GCE PD", notes: tooEarly}, {driver: "Azure Disk", notes: tooEarly}, {driver: "vSphere", notes: tooEarly},
-		{driver: "Azure File", notes: notThere}, {driver: "SMB", notes: notThere}, {driver: "Trident", notes: notThere},
-	}
-)
-
-const (
-	notThere = "stats first: …no volume is mounted there"
-	tooEarly = notThere + "; expand first: …no volume is mounted there"
-)
-
 // hold compares the notes of a road with the first result of its driver, way and world.
 func hold(t *testing.T, results []result, d driver, w way, world, got string) {
 	t.Helper()

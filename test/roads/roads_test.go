@@ -87,9 +87,6 @@ func roadWorlds() []world {
 // arrive makes a node with the driver's volume, as the driver sees it through w.
 func arrive(t *testing.T, d driver, w way, world world) *visit {
 	t.Helper()
-	if d.pipe != "" && w.apis != nil {
-		w.apis = append(slices.Clone(w.apis), d.pipe)
-	}
 	n := simnode.New(t, func(c *simnode.Config) {
 		c.Seed = 1
 		c.Log = slog.New(slog.DiscardHandler)
@@ -188,7 +185,6 @@ const tries = 3
 type journey struct {
 	v     *visit
 	d     driver
-	done  int // steps that succeeded
 	notes []string
 }
 
@@ -217,7 +213,6 @@ func (j *journey) call(name string, s step, before ...string) error {
 		}
 		err := s(j.v)
 		if err == nil {
-			j.done++
 			if i > 0 {
 				j.note("%s succeeds at call %d, after %s", name, i+1, short(failed))
 			}

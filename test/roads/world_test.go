@@ -16,7 +16,6 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/mounter/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
@@ -31,8 +30,7 @@ type proxy struct {
 	volume volume.Interface
 	files  filesystem.Interface
 	smb    smb.Interface
-	host   mounter.Node // the same, for a driver with pkg/mounter
-	lost   *loss        // nil in process, where no response can be lost
+	lost   *loss // nil in process, where no response can be lost
 
 	restart func() error // of CSI Proxy; nil in process
 }
@@ -42,8 +40,6 @@ type proxy struct {
 type way struct {
 	name string
 	apis []string // nil in process
-	// allDisks is -disk-locations=all: the proxy lists disks of Windows, as the existing one does.
-	allDisks bool
 }
 
 var inProcess = way{name: "in process"}
@@ -90,24 +86,20 @@ func (l *loss) intercept(ctx context.Context, method string, in, out any, c *grp
 func connect(t *testing.T, n *simnode.Node, w way, formatExisting bool) proxy {
 	t.Helper()
 	if w.apis == nil {
-		can := func(ctx context.Context) (context.Context, mounter.Abilities, error) {
-			return ctx, mounter.AllAbilities(), nil
-		}
-		return proxy{host: mounter.Node{Disk: n.Disk(), Volume: n.Volume(), Files: n.Filesystem(), SMB: n.SMB(), Can: can}}.open()
+		return proxy{disk: n.Disk(), volume: n.Volume(), files: n.Filesystem(), smb: n.SMB()}
 	}
 	s := serve.Start(t, n, func(c *serve.Config) {
 		c.APIs = w.apis
 		c.WorkingDirs = []string{`C:\var\lib\kubelet`, discovery}
 		c.FormatExisting = formatExisting
-		c.AllDiskLocations = w.allDisks
 	})
-	p := proxy{lost: &loss{skip: -1}, restart: s.Restart}
+	lost := &loss{skip: -1}
 	var groups []string
 	for _, api := range w.apis {
 		group, _, _ := strings.Cut(api, "/")
 		groups = append(groups, group)
 	}
-	c, err := pipes.Open(t.Context(), groups, remote.WithPipePath(s.PipePath), remote.WithDialOptions(grpc.WithChainUnaryInterceptor(p.lost.intercept)))
+	c, err := pipes.Open(t.Context(), groups, remote.WithPipePath(s.PipePath), remote.WithDialOptions(grpc.WithChainUnaryInterceptor(lost.intercept)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,14 +108,7 @@ func connect(t *testing.T, n *simnode.Node, w way, formatExisting bool) proxy {
 			t.Error(err)
 		}
 	})
-	p.host = c.Node
-	return p.open()
-}
-
-// open returns p with the interfaces of its host.
-func (p proxy) open() proxy {
-	p.disk, p.volume, p.files, p.smb = p.host.Disk, p.host.Volume, p.host.Files, p.host.SMB
-	return p
+	return proxy{c.Disk, c.Volume, c.Files, c.SMB, lost, s.Restart}
 }
 
 const (

@@ -6,13 +6,15 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"k8s.io/klog/v2"
 
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 
 	"example.com/csi-driver/driver"
 )
 
-// The node restarts while a pod has a volume. The kubelet stages and publishes it again at the
-// same paths, the pod can use it, and in the end nothing is left.
+// The node restarts while a pod has a volume, and an attached disk comes back offline and read-only with
+// another number. The kubelet stages and publishes it again at the same paths, the pod can use it, and
+// in the end nothing is left.
 func TestReboot(t *testing.T) {
 	var all []setup
 	for _, s := range setups() {
@@ -60,6 +62,14 @@ func reboot(t *testing.T, s setup) {
 		must("write to the volume", e.mkdir(pod+target+`\`+name))
 	}
 	use("before")
+	if state, err := e.node.Show(); s.kind == driver.KindDisk {
+		must("look at the node", err)
+		d, away := state.Disks[len(state.Disks)-1], true
+		number := d.Number + 1
+		must("detach", e.node.DetachDisk(d.Number))
+		_, err = e.node.AttachDisk(simnode.Disk{ID: d.ID, Number: &number, Offline: &away, ReadOnly: &away})
+		must("attach", err)
+	}
 	must("reboot", e.node.Reboot())
 	must("start CSI Proxy", e.restart())
 	use("after")
