@@ -9,7 +9,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 TAGS    := grpcnotrace,nethttpomithttp2
 BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)'
 
-STAGES  := test check wine gcepd apiserver cluster fuzz soak generate generate-api
+STAGES  := test check wine gcepd apiserver cluster fuzz kill soak generate generate-api
 
 .DEFAULT_GOAL := help
 
@@ -35,7 +35,8 @@ gcepd: ## of make test, the part that runs the unmodified driver of GCE PD under
 apiserver: ## a real kube-apiserver accepts the chart and the manifests, and the policies refuse; builds it once, in minutes
 cluster: ## Kubernetes with kubelets for Linux drives the example driver on simulated Windows nodes; builds it once, in minutes
 fuzz: ## of make test, the part that runs each fuzz target for a second
-soak: ## long runs: 20,000 volumes of the example driver, all tests of nodes in each world, 2,500 disk images, 60,000 runs of the seeded simulation, ten minutes of flood under the race detector, five of each fuzz target
+kill: ## of make test, the part that kills the daemon 100 times during calls
+soak: ## long runs: 5,000 kills, 20,000 volumes of the example driver, all tests of nodes in each world, 2,500 disk images, 60,000 runs of the seeded simulation, ten minutes of flood under the race detector, five of each fuzz target
 generate: ## write all generated files: code, the overview of the API, manifests
 generate-api: ## of make generate, the part that depends only on the .proto files
 

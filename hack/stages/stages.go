@@ -22,6 +22,7 @@ func lists() map[string][]phase {
 	tidy := stage{"tidy", "go.mod files are tidy", checkTidy}
 	format := stage{"format", "gofmt of every Go file", checkFormat}
 	fuzz := stage{"fuzz", "every fuzz target for a second", fuzzAll(time.Second, false)}
+	kill := stage{"kill", "the daemon is killed 100 times during calls, and what it has confirmed is still there; and 100 times while it logs", killTests(100)}
 	api := stage{"api", "Go code of the API and of two other services, rows, pkg/remote and the overview of the API, from .proto files", goRun("run", "./cmd/csi-proxy-api-gen", "-root", ".")}
 	return map[string][]phase{
 		"check": {{{"unit", "tests of every module except slow ones; those of . and client only after a change", quickTests}, vet, tidy, format}},
@@ -43,16 +44,18 @@ func lists() map[string][]phase {
 				{"example", "the adapter for mount-utils; csi-sanity and the life of volumes on the example driver, for each kind of volume", exampleModule},
 				{"published", "the published client modules call our daemon, each in its own process", publishedClients},
 				{"deploy", "the chart and manifests by Helm and strict decoding, the admission policies by the API server's code, alerts and dashboard by Prometheus'", deployFiles},
-				fuzz,
+				fuzz, kill,
 				{"flood", "10 seconds of callers, broken connections and failing Win32 calls on the daemon that was built", test("cmd", []string{"CSI_PROXY_FLOOD=10s"}, "-run=Flood", "./internal/daemon")},
 				{"release", "a release of small programs, made twice: equal files, and an image that a registry's library reads", test(releaseDir, alone, "-vet=all", "./...")},
 			},
 			{{"demo", "make demo", func(ctx context.Context, r *report) error { return r.check(ctx, ".", nil, "make", "demo") }}},
 		},
 		"fuzz":  {{fuzz}},
+		"kill":  {{setup}, {build}, {kill}},
 		"wine":  {{setup}, {wine}},
 		"gcepd": {{{"gcepd", "a public driver, GCE PD, under Wine: csi-sanity, volumes, beta versions; downloads it once", labTests("./gcepd")}}},
 		"soak": {{setup}, {images}, {build},
+			{{"kill", "the daemon is killed 5,000 times, half an hour", killTests(5000)}},
 			{{"volumes", "10,000 volumes of the example driver, while Win32 calls fail and CSI Proxy is restarted, half an hour",
 				test(exampleDir, []string{"CSI_DRIVER_LIFECYCLES=10000"}, "-run=^TestLifecycles$", "./driver")}},
 			{{"worlds", "the contract, the kills at every call and the changes between calls, in each world of the simulated node, 4 hours",
@@ -241,10 +244,10 @@ func busy(flags ...string) []string {
 	return append([]string{fmt.Sprintf("-p=%d", n), fmt.Sprintf("-parallel=%d", n)}, flags...)
 }
 
-// unitTests runs the tests of the workspace, except those that the stage flood runs for longer.
+// unitTests runs the tests of the workspace, except those that the stages kill and flood run for longer.
 // One go test has all of them, so that no CPU waits for the slowest package of a module.
 func unitTests(ctx context.Context, r *report) error {
-	return r.goTest(ctx, ".", built(), append(busy("-skip=^(TestFlood|TestFloodOfOnePipeDoesNotBlockOthers)$"), workspace()...)...)
+	return r.goTest(ctx, ".", built(), append(busy("-skip=^(TestKillUnderLoad|TestKillLosesNoLine|TestFlood|TestFloodOfOnePipeDoesNotBlockOthers)$"), workspace()...)...)
 }
 
 // quickTests runs the tests of the workspace except slow ones. The modules . and client read only
@@ -317,6 +320,16 @@ func publishedClients(ctx context.Context, r *report) error {
 // floodUnderRace floods a daemon in the test's own process, under the race detector.
 func floodUnderRace(ctx context.Context, r *report) error {
 	return r.goTest(ctx, "cmd", []string{"CGO_ENABLED=1", "CSI_PROXY_FLOOD=10m"}, "-race", "-run=Flood", "./internal/daemon")
+}
+
+// killTests kills the daemon that was built so many times. One takes a fifth of a second. Then it
+// kills a hundred that log, which takes seconds.
+func killTests(times int) func(context.Context, *report) error {
+	return func(ctx context.Context, r *report) error {
+		return errors.Join(
+			r.goTest(ctx, "test", built(fmt.Sprintf("CSI_PROXY_KILLS=%d", times)), "-timeout=4h", "-run=^TestKillUnderLoad$", "./operations"),
+			r.goTest(ctx, "cmd", nil, "-run=^TestKillLosesNoLine$", "./internal/daemon", "-kills=100"))
+	}
 }
 
 // realServer tests the package that builds and starts an API server.

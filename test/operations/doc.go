@@ -12,6 +12,9 @@
 //     without a kind. The repeated request must succeed if the change was undone.
 //   - TestCalls counts it: what one disk, volume or share costs must not grow with the node.
 //
+// TestKillUnderLoad kills the daemon, a process of its own, at random moments while drivers live
+// volumes through its sockets.
+//
 // Changes are made and calls are counted in testing/synctest bubbles: waiting takes no time,
 // and a request that never returns fails the test.
 //

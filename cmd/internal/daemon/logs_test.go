@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -20,6 +21,8 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 )
+
+var kills = flag.Int("kills", 20, "how many daemons TestKillLosesNoLine kills")
 
 // crashing makes this test's binary run as a daemon that panics when it opens its node.
 const crashing = "crashing"
@@ -57,7 +60,7 @@ var requestPath = regexp.MustCompile(`request-\d+`)
 func TestKillLosesNoLine(t *testing.T) {
 	sockets(t) // or it is skipped
 	killed, found := 0, 0
-	for i := range 20 {
+	for i := range *kills {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			sockets(t)
 			killed++
