@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -31,6 +32,11 @@ func (e *env) calls(number uint32, id, dir, other string) []result {
 		{"PathExists", errOf(e.exists(dir))}, {"IsSymlink", errOf(e.isLink(dir))}, {"Mkdir", e.mkdir(dir + `\new`)}, {"Rmdir", e.rmdir(other, true)},
 		{"RmdirContents", e.empty(other)}, {"CreateSymlink", e.link(other, dir+`\link`)},
 	}
+}
+
+// typed reports whether err is nil, has a kind, or is an error of a context.
+func typed(err error) bool {
+	return err == nil || hosterr.KindOf(err) != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // everyMethod calls visit for every method of every Interface that the node has.

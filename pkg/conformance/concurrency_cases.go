@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // callers is the number of concurrent callers of one request.
@@ -233,32 +232,6 @@ func concurrencyCases() []testCase {
 			e.wantExists(false, dir+`\new`)
 			e.wantFormatted(formatted, true)
 		}},
-		{name: "disk removed while waiting for its volume is not found", setup: Setup{ArrivalDelay: time.Hour}, run: func(e *env) {
-			for _, reused := range []bool{false, true} {
-				number := e.blank(gib)
-				tables := e.count("DeviceIoControl", setLayout)
-				done := make(chan error, 1)
-				go func() { done <- e.partition(number) }()
-				e.until("the table is being written", func() bool { return tables() == 1 })
-				looks := e.count("DeviceIoControl", getLayout)
-				e.until("the volume is looked for", func() bool { return looks() > 0 })
-				e.detach(number)
-				if !reused {
-					e.want("PartitionDisk", <-done, hosterr.ErrNotFound)
-					e.n.Heal()
-					continue
-				}
-				// Another disk that gets the number must not be changed.
-				if other := e.attach(Disk{Content: nodespec.ContentGPTNoMSR, Size: gib, Offline: yes()}); other != number {
-					e.lacks("reuse the number of a removed disk")
-				}
-				if err := <-done; !errors.Is(err, hosterr.ErrUnavailable) && !errors.Is(err, hosterr.ErrNotFound) {
-					e.Errorf("PartitionDisk of a disk whose number was reused = %v, want %q or %q", err, hosterr.ErrUnavailable, hosterr.ErrNotFound)
-				}
-				e.wantOnline(number, false)
-				e.detach(number)
-			}
-		}},
 		{name: "disk removed during a format is not found", run: func(e *env) {
 			number, id := e.fresh(gib)
 			formats := e.fail(Fault{Call: "Format", Delay: time.Hour})
@@ -270,66 +243,6 @@ func concurrencyCases() []testCase {
 			e.want("FormatVolume", <-done, hosterr.ErrNotFound)
 			number = back()
 			e.ok(e.format(e.volume(number)))
-		}},
-		{name: "disk removed at any step is not found", run: func(e *env) {
-			type volume struct {
-				number uint32
-				id     string
-			}
-			blank := func() volume { return volume{number: e.blank(gib)} }
-			data := func() volume {
-				number, id := e.data(gib)
-				return volume{number, id}
-			}
-			partition := func(v volume) error { return e.partition(v.number) }
-			size := func(v volume) error { return errOf(e.size(v.number)) }
-			online := func(v volume) error { return e.setOnline(v.number, true) }
-			offline := func() volume {
-				number := e.blank(gib)
-				e.ok(e.setOnline(number, false))
-				return volume{number: number}
-			}
-			partitionedOffline := func() volume {
-				number := e.blank(gib)
-				e.ok(e.partition(number))
-				e.ok(e.setOnline(number, false))
-				return volume{number: number}
-			}
-			resize := func(v volume) error { return e.resize(v.id, 2*gib) }
-			stats := func(v volume) error { return errOf(e.stats(v.id)) }
-			for _, c := range []struct {
-				what string
-				call string
-				code uint32
-				make func() volume
-				do   func(volume) error
-			}{
-				{"PartitionDisk", "DeviceIoControl", getLayout, blank, partition},
-				{"PartitionDisk", "DeviceIoControl", getLength, blank, partition},
-				{"PartitionDisk", "DeviceIoControl", createDisk, blank, partition},
-				{"PartitionDisk", "DeviceIoControl", updateProperties, blank, partition},
-				{"PartitionDisk", "DeviceIoControl", setLayout, blank, partition},
-				{"GetDiskStats", "DeviceIoControl", 0, blank, size},
-				{"SetDiskState", "DeviceIoControl", setAttributes, offline, online},
-				{"SetDiskState", "DeviceIoControl", volumeExtents, partitionedOffline, online},
-				{"ResizeVolume", "DeviceIoControl", getLayout, data, resize},
-				{"ResizeVolume", "DeviceIoControl", growPartition, data, resize},
-				{"ResizeVolume", "DeviceIoControl", extendVolume, data, resize},
-				{"GetVolumeStats", "FreeSpace", 0, data, stats},
-			} {
-				v := c.make()
-				if v.id != "" {
-					e.grow(v.number, 3*gib)
-				}
-				reached := e.fail(Fault{Call: c.call, Code: c.code, Delay: time.Hour, Times: 1})
-				done := make(chan error, 1)
-				go func() { done <- c.do(v) }()
-				what := fmt.Sprintf("%s at %s %#x", c.what, c.call, c.code)
-				e.until(what, func() bool { return reached() == 1 })
-				e.detach(v.number)
-				e.n.Heal()
-				e.want(what, <-done, hosterr.ErrNotFound)
-			}
 		}},
 		{name: "requests succeed while disks come and go", run: func(e *env) {
 			dir := e.dir("m")

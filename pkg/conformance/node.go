@@ -125,22 +125,13 @@ func yes() *bool {
 
 // Control codes that cases make fail (winioctl.h).
 const (
-	getDeviceNumber  = 0x2D1080 // IOCTL_STORAGE_GET_DEVICE_NUMBER
-	queryProperty    = 0x2D1400 // IOCTL_STORAGE_QUERY_PROPERTY
-	createDisk       = 0x7C058  // IOCTL_DISK_CREATE_DISK
-	setLayout        = 0x7C054  // IOCTL_DISK_SET_DRIVE_LAYOUT_EX
-	getLayout        = 0x70050  // IOCTL_DISK_GET_DRIVE_LAYOUT_EX
-	updateProperties = 0x70140  // IOCTL_DISK_UPDATE_PROPERTIES
-	updateSize       = 0x7C0C8  // IOCTL_DISK_UPDATE_DRIVE_SIZE
-	setAttributes    = 0x7C0F4  // IOCTL_DISK_SET_DISK_ATTRIBUTES
-	getAttributes    = 0x700F0  // IOCTL_DISK_GET_DISK_ATTRIBUTES
-	growPartition    = 0x7C0D0  // IOCTL_DISK_GROW_PARTITION
-	extendVolume     = 0x900F0  // FSCTL_EXTEND_VOLUME
-	getLength        = 0x7405C  // IOCTL_DISK_GET_LENGTH_INFO
-	getReparsePoint  = 0x900A8  // FSCTL_GET_REPARSE_POINT
-	setReparsePoint  = 0x900A4  // FSCTL_SET_REPARSE_POINT
-	ntfsData         = 0x90064  // FSCTL_GET_NTFS_VOLUME_DATA
-	volumeExtents    = 0x560000 // IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS
-	deviceName       = 0x4D0008 // IOCTL_MOUNTDEV_QUERY_DEVICE_NAME
-	queryPoints      = 0x6D0008 // IOCTL_MOUNTMGR_QUERY_POINTS
+	getDeviceNumber = 0x2D1080 // IOCTL_STORAGE_GET_DEVICE_NUMBER
+	queryProperty   = 0x2D1400 // IOCTL_STORAGE_QUERY_PROPERTY
+	createDisk      = 0x7C058  // IOCTL_DISK_CREATE_DISK
+	setLayout       = 0x7C054  // IOCTL_DISK_SET_DRIVE_LAYOUT_EX
+	updateSize      = 0x7C0C8  // IOCTL_DISK_UPDATE_DRIVE_SIZE
+	setAttributes   = 0x7C0F4  // IOCTL_DISK_SET_DISK_ATTRIBUTES
+	growPartition   = 0x7C0D0  // IOCTL_DISK_GROW_PARTITION
+	extendVolume    = 0x900F0  // FSCTL_EXTEND_VOLUME
+	volumeExtents   = 0x560000 // IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS
 )

@@ -44,7 +44,6 @@ func groups() []group {
 		{"system", requires("start services", func(n *Node) bool { return n.System != nil }, systemCases())},
 		{"driver", driverCases()},
 		{"concurrency", concurrencyCases()},
-		{"faults", faultCases()},
 		{"arguments", argumentCases()},
 	}
 }
@@ -52,16 +51,6 @@ func groups() []group {
 type group struct {
 	name  string
 	cases []testCase
-}
-
-// Groups returns the names of the groups of cases, which are the names of the
-// subtests of [Run].
-func Groups() []string {
-	var names []string
-	for _, g := range groups() {
-		names = append(names, g.name)
-	}
-	return names
 }
 
 // Cases returns the names of all cases, as the subtests of [Run] are named.
@@ -194,13 +183,6 @@ func newEnv(t *testing.T, newNode NewNode, setup Setup) *env {
 
 // with returns the same case with another caller's context.
 func (e *env) with(ctx context.Context) *env { return &env{e.T, e.n, ctx} }
-
-// brief returns the same case with a caller that leaves after two seconds.
-func (e *env) brief() *env {
-	ctx, cancel := context.WithTimeout(e.ctx, 2*time.Second)
-	e.Cleanup(cancel)
-	return e.with(ctx)
-}
 
 // noHandles fails the case if handles stay open. It waits, because a call that
 // continues after its caller left closes its handles later.

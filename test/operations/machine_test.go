@@ -135,6 +135,7 @@ type caller struct {
 	m    *machine
 	ctx  context.Context
 	node *node.Node
+	said string // the last answer of a method that looks
 }
 
 // start starts a program, whose random numbers life selects.

@@ -1,6 +1,7 @@
 package operations_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -79,17 +80,17 @@ func operations() []operation {
 		{name: "SetDiskReadOnly", about: disks, setup: mounted, do: readOnly},
 		{name: "SetDiskReadOnly writable", about: disks, setup: after(mounted, readOnly), do: func(c *caller) error { return c.setReadOnly(false) }},
 		{name: "GetDiskReadOnly", about: disks, setup: mounted, do: func(c *caller) error {
-			return ignore(c.disk.GetDiskReadOnly(c.ctx, &disk.GetDiskReadOnlyRequest{DiskNumber: c.m.number}))
+			return c.answer(c.disk.GetDiskReadOnly(c.ctx, &disk.GetDiskReadOnlyRequest{DiskNumber: c.m.number}))
 		}},
 		{name: "GetDiskState", about: disks, setup: mounted, do: func(c *caller) error {
-			return ignore(c.disk.GetDiskState(c.ctx, &disk.GetDiskStateRequest{DiskNumber: c.m.number}))
+			return c.answer(c.disk.GetDiskState(c.ctx, &disk.GetDiskStateRequest{DiskNumber: c.m.number}))
 		}},
 		{name: "GetDiskStats", about: disks, setup: mounted, do: func(c *caller) error {
-			return ignore(c.disk.GetDiskStats(c.ctx, &disk.GetDiskStatsRequest{DiskNumber: c.m.number}))
+			return c.answer(c.disk.GetDiskStats(c.ctx, &disk.GetDiskStatsRequest{DiskNumber: c.m.number}))
 		}},
-		{name: "ListDiskIDs", about: disks, setup: mounted, do: func(c *caller) error { return ignore(c.disk.ListDiskIDs(c.ctx, &disk.ListDiskIDsRequest{})) }},
+		{name: "ListDiskIDs", about: disks, setup: mounted, do: func(c *caller) error { return c.answer(c.disk.ListDiskIDs(c.ctx, &disk.ListDiskIDsRequest{})) }},
 		{name: "ListDiskLocations", about: disks, setup: mounted, do: func(c *caller) error {
-			return ignore(c.disk.ListDiskLocations(c.ctx, &disk.ListDiskLocationsRequest{}))
+			return c.answer(c.disk.ListDiskLocations(c.ctx, &disk.ListDiskLocationsRequest{}))
 		}},
 		{name: "Rescan", about: disks, setup: grown, do: (*caller).rescan},
 		{name: "Rescan while a disk waits", config: func(c *nodespec.Config) { c.Attach = nodespec.AttachRescan },
@@ -109,7 +110,7 @@ func operations() []operation {
 		{name: "ResizeVolume when Windows needs the table rewritten first", config: func(c *nodespec.Config) { c.World = behavior.In("", behavior.Windows{GPTEnd: behavior.GPTEndStays}) }, setup: grown, do: func(c *caller) error { return c.resize(0) }},
 		{name: "ResizeVolume again", about: disks, setup: after(grown, resize), do: resize},
 		{name: "GetVolumeStats", about: disks, setup: formatted, do: func(c *caller) error {
-			return ignore(c.volume.GetVolumeStats(c.ctx, &volume.GetVolumeStatsRequest{VolumeID: c.m.volume}))
+			return c.answer(c.volume.GetVolumeStats(c.ctx, &volume.GetVolumeStatsRequest{VolumeID: c.m.volume}))
 		}},
 		{name: "WriteVolumeCache", about: disks, setup: mounted, do: func(c *caller) error {
 			return ignore(c.volume.WriteVolumeCache(c.ctx, &volume.WriteVolumeCacheRequest{VolumeID: c.m.volume}))
@@ -118,7 +119,7 @@ func operations() []operation {
 		{name: "ListVolumesOnDisk of a blank disk", setup: blank, do: func(c *caller) error { return c.list(0) }},
 		{name: "ListVolumesOnDisk of a partition", about: disks, setup: mounted, do: func(c *caller) error { return c.list(2) }},
 		{name: "GetDiskNumberFromVolumeID", about: disks, setup: mounted, do: func(c *caller) error {
-			return ignore(c.volume.GetDiskNumberFromVolumeID(c.ctx, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: c.m.volume}))
+			return c.answer(c.volume.GetDiskNumberFromVolumeID(c.ctx, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: c.m.volume}))
 		}},
 
 		{name: "MountVolume", about: disks | paths | trees, setup: formatted, do: (*caller).mount},
@@ -133,7 +134,7 @@ func operations() []operation {
 		{name: "GetPathKind", about: disks | paths, setup: mounted, do: func(c *caller) error { return c.kindOf(at) }},
 		{name: "GetPathKind of a link", about: disks | paths, setup: after(mounted, func(c *caller) error { return c.link(at, dir+`\to`) }), do: func(c *caller) error { return c.kindOf(dir + `\to`) }},
 		{name: "GetPathStats", about: disks | paths, setup: filled, do: func(c *caller) error {
-			return ignore(c.volume.GetPathStats(c.ctx, &volume.GetPathStatsRequest{Path: at + `\a\b`}))
+			return c.answer(c.volume.GetPathStats(c.ctx, &volume.GetPathStatsRequest{Path: at + `\a\b`}))
 		}},
 		{name: "PathExists within", about: disks | paths, setup: filled, do: func(c *caller) error { return c.exists(at + `\a\b`) }},
 		{name: "PathExists of a mount point", about: disks | paths, setup: filled, do: func(c *caller) error { return c.exists(at) }},
@@ -174,7 +175,7 @@ func operations() []operation {
 		{name: "UpdateSMBGlobalMapping of a broken mapping", about: shares,
 			setup: after(linked, func(c *caller) error { return c.m.SetSMBMappingStatus(share, "disconnected") }), do: (*caller).newPassword},
 		{name: "GetSMBGlobalMapping", about: shares, setup: linked, do: func(c *caller) error {
-			return ignore(c.smb.GetSMBGlobalMapping(c.ctx, &smb.GetSMBGlobalMappingRequest{RemotePath: share, LocalPaths: []string{staging + `\globalmount`}}))
+			return c.answer(c.smb.GetSMBGlobalMapping(c.ctx, &smb.GetSMBGlobalMappingRequest{RemotePath: share, LocalPaths: []string{staging + `\globalmount`}}))
 		}},
 		{name: "RemoveSMBGlobalMapping", about: shares, setup: func(c *caller) error { return c.mapShare("") }, do: (*caller).unmap},
 		{name: "RemoveSMBGlobalMapping of a mapping in use", about: shares, setup: linked, do: (*caller).unmap},
@@ -188,17 +189,17 @@ func operations() []operation {
 		{name: "AddTargetPortal", about: targets, do: (*caller).addPortal},
 		{name: "AddTargetPortal again", about: targets, setup: (*caller).addPortal, do: (*caller).addPortal},
 		{name: "DiscoverTargetPortal", about: targets, setup: (*caller).addPortal, do: func(c *caller) error {
-			return ignore(c.iscsi.DiscoverTargetPortal(c.ctx, &iscsi.DiscoverTargetPortalRequest{TargetPortal: portal}))
+			return c.answer(c.iscsi.DiscoverTargetPortal(c.ctx, &iscsi.DiscoverTargetPortalRequest{TargetPortal: portal}))
 		}},
 		{name: "ListTargetPortals", about: targets, setup: (*caller).addPortal, do: func(c *caller) error {
-			return ignore(c.iscsi.ListTargetPortals(c.ctx, &iscsi.ListTargetPortalsRequest{}))
+			return c.answer(c.iscsi.ListTargetPortals(c.ctx, &iscsi.ListTargetPortalsRequest{}))
 		}},
 		{name: "RemoveTargetPortal", about: targets, setup: (*caller).addPortal, do: (*caller).removePortal, once: true},
 		{name: "ConnectTarget", about: targets, setup: (*caller).addPortal, do: (*caller).connect},
 		{name: "ConnectTarget, and its disks are late", config: luns(false), setup: (*caller).addPortal, do: (*caller).connect},
 		{name: "ConnectTarget again", about: targets, setup: connected, do: (*caller).connect},
 		{name: "GetTargetDisks", about: targets, setup: connected, do: func(c *caller) error {
-			return ignore(c.iscsi.GetTargetDisks(c.ctx, &iscsi.GetTargetDisksRequest{TargetPortal: portal, IQN: target}))
+			return c.answer(c.iscsi.GetTargetDisks(c.ctx, &iscsi.GetTargetDisksRequest{TargetPortal: portal, IQN: target}))
 		}},
 		{name: "DisconnectTarget", about: targets, setup: connected, do: (*caller).disconnect},
 		{name: "DisconnectTarget with a persistent login", config: luns(true), setup: connected, do: (*caller).disconnect},
@@ -208,14 +209,14 @@ func operations() []operation {
 		}},
 
 		{name: "GetService", about: programs, do: func(c *caller) error {
-			return ignore(c.system.GetService(c.ctx, &system.GetServiceRequest{Name: "Top"}))
+			return c.answer(c.system.GetService(c.ctx, &system.GetServiceRequest{Name: "Top"}))
 		}},
 		{name: "StartService", about: programs, do: func(c *caller) error { return c.startService("Top") }},
 		{name: "StartService again", about: programs, setup: started, do: started},
 		{name: "StopService", about: programs, setup: started, do: func(c *caller) error { return c.stopService("Base") }},
 		{name: "StopService again", about: programs, do: func(c *caller) error { return c.stopService("Base") }},
 		{name: "GetBIOSSerialNumber", do: func(c *caller) error {
-			return ignore(c.system.GetBIOSSerialNumber(c.ctx, &system.GetBIOSSerialNumberRequest{}))
+			return c.answer(c.system.GetBIOSSerialNumber(c.ctx, &system.GetBIOSSerialNumberRequest{}))
 		}},
 	}
 }
@@ -307,6 +308,13 @@ func (c *caller) attach(d nodespec.Disk) error {
 	return c.mkdir(at)
 }
 
+// answer keeps the response of a method that looks.
+func (c *caller) answer(out any, err error) error {
+	text, failed := json.Marshal(out)
+	c.said = string(text)
+	return errors.Join(ignore(out, err), failed)
+}
+
 // ignore drops the response of a method after checking that there is one.
 func ignore[T any](answer T, err error) error {
 	if err == nil && reflect.ValueOf(answer).IsZero() {
@@ -355,7 +363,7 @@ func (c *caller) format() error {
 }
 
 func (c *caller) isFormatted() error {
-	return ignore(c.volume.IsVolumeFormatted(c.ctx, &volume.IsVolumeFormattedRequest{VolumeID: c.m.volume}))
+	return c.answer(c.volume.IsVolumeFormatted(c.ctx, &volume.IsVolumeFormattedRequest{VolumeID: c.m.volume}))
 }
 
 func (c *caller) mount() error {
@@ -373,19 +381,19 @@ func (c *caller) resize(n int64) error {
 func resize(c *caller) error { return c.resize(2 * gib) }
 
 func (c *caller) mountedAt(p string) error {
-	return ignore(c.volume.GetVolumeIDFromTargetPath(c.ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: p}))
+	return c.answer(c.volume.GetVolumeIDFromTargetPath(c.ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: p}))
 }
 
 func (c *caller) closest(p string) error {
-	return ignore(c.volume.GetClosestVolumeIDFromTargetPath(c.ctx, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: p}))
+	return c.answer(c.volume.GetClosestVolumeIDFromTargetPath(c.ctx, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: p}))
 }
 
 func (c *caller) kindOf(p string) error {
-	return ignore(c.volume.GetPathKind(c.ctx, &volume.GetPathKindRequest{Path: p}))
+	return c.answer(c.volume.GetPathKind(c.ctx, &volume.GetPathKindRequest{Path: p}))
 }
 
 func (c *caller) list(partition uint32) error {
-	return ignore(c.volume.ListVolumesOnDisk(c.ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: c.m.number, PartitionNumber: partition}))
+	return c.answer(c.volume.ListVolumesOnDisk(c.ctx, &volume.ListVolumesOnDiskRequest{DiskNumber: c.m.number, PartitionNumber: partition}))
 }
 
 func (c *caller) mkdir(p string) error {
@@ -405,15 +413,15 @@ func (c *caller) link(to, p string) error {
 }
 
 func (c *caller) isLink(p string) error {
-	return ignore(c.filesystem.IsSymlink(c.ctx, &filesystem.IsSymlinkRequest{Path: p}))
+	return c.answer(c.filesystem.IsSymlink(c.ctx, &filesystem.IsSymlinkRequest{Path: p}))
 }
 
 func (c *caller) exists(p string) error {
-	return ignore(c.filesystem.PathExists(c.ctx, &filesystem.PathExistsRequest{Path: p}))
+	return c.answer(c.filesystem.PathExists(c.ctx, &filesystem.PathExistsRequest{Path: p}))
 }
 
 func (c *caller) valid(p string) error {
-	return ignore(c.filesystem.PathValid(c.ctx, &filesystem.PathValidRequest{Path: p}))
+	return c.answer(c.filesystem.PathValid(c.ctx, &filesystem.PathValidRequest{Path: p}))
 }
 
 func (c *caller) mapShare(local string) error {

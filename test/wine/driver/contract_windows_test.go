@@ -31,26 +31,21 @@ var groupsNotHere = map[string]string{
 
 // casesNotHere are such cases of the other groups.
 var casesNotHere = map[string]string{
-	"volume/superfloppy_has_one_volume":                                                  noFolders,
-	"volume/volume_IDs_ignore_case":                                                      noFolders,
-	"format/repeated_format_succeeds_and_formats_once":                                   noFiles, // a repeated format checks that the file system is empty
-	"format/volume_with_content_is_kept":                                                 noFiles,
-	"format/volume_gets_the_allocation_units_that_are_asked_for":                         noFiles, // as before
-	"identity/disk_is_listed_with_the_reason_why_it_is_offline":                          noReasons,
-	"grow/mounted_volume_grows":                                                          noFolders,
-	"iscsi/disk_of_a_target_keeps_its_volume_across_logins":                              noFolders,
-	"faults/Windows_calls_that_fail_with_ERROR_GEN_FAILURE_cause_no_wrong_results":       noFolders,
-	"faults/Windows_calls_that_fail_with_ERROR_INVALID_FUNCTION_cause_no_wrong_results":  noFolders,
-	"faults/Windows_calls_that_fail_with_ERROR_INVALID_PARAMETER_cause_no_wrong_results": noFolders,
-	"faults/Windows_calls_that_fail_with_ERROR_CRC_cause_no_wrong_results":               noFolders,
-	"faults/data_survives_random_calls_in_random_order":                                  noFolders,
-	"concurrency/64_callers_stage,_grow_and_unstage_a_volume_once":                       noFolders,
-	"concurrency/64_callers_make_and_remove_directory_trees":                             noLinks,
-	"concurrency/callers_for_different_disks_do_not_wait_for_each_other":                 noFolders,
-	"concurrency/retry_joins_a_format_whose_caller_left":                                 noFiles,
-	"concurrency/deadlines_hold_while_Windows_hangs":                                     noFolders,
-	"concurrency/requests_succeed_while_disks_come_and_go":                               noFolders,
-	"arguments/meaningless_texts_return_typed_errors":                                    noLinks,
+	"volume/superfloppy_has_one_volume":                                  noFolders,
+	"volume/volume_IDs_ignore_case":                                      noFolders,
+	"format/repeated_format_succeeds_and_formats_once":                   noFiles, // a repeated format checks that the file system is empty
+	"format/volume_with_content_is_kept":                                 noFiles,
+	"format/volume_gets_the_allocation_units_that_are_asked_for":         noFiles, // as before
+	"identity/disk_is_listed_with_the_reason_why_it_is_offline":          noReasons,
+	"grow/mounted_volume_grows":                                          noFolders,
+	"iscsi/disk_of_a_target_keeps_its_volume_across_logins":              noFolders,
+	"concurrency/64_callers_stage,_grow_and_unstage_a_volume_once":       noFolders,
+	"concurrency/64_callers_make_and_remove_directory_trees":             noLinks,
+	"concurrency/callers_for_different_disks_do_not_wait_for_each_other": noFolders,
+	"concurrency/retry_joins_a_format_whose_caller_left":                 noFiles,
+	"concurrency/deadlines_hold_while_Windows_hangs":                     noFolders,
+	"concurrency/requests_succeed_while_disks_come_and_go":               noFolders,
+	"arguments/meaningless_texts_return_typed_errors":                    noLinks,
 }
 
 // notHere skips a case that cannot run here, and names the machine that can run
