@@ -55,7 +55,7 @@ answers true
 say 'Expand: the storage makes the disk larger'
 call volume/v1 GetVolumeStats "volume_id=$volume"
 before=$(field total_bytes)
-csi-proxyctl node grow 1 2GiB
+csi-proxyctl node GrowDisk disk_number=1 size_bytes=2GiB
 call disk/v1 Rescan
 call volume/v1 ResizeVolume "volume_id=$volume"
 call volume/v1 GetVolumeStats "volume_id=$volume"

@@ -168,7 +168,6 @@ func runInBubble(t *testing.T, file string) {
 	defer time.Sleep(time.Hour) // what was asked while it hung ends
 	ctl := func(ts *testscript.TestScript, args []string) int {
 		defer synctest.Wait() // until csi-proxy has seen that the command ended
-		t.Setenv(passwordVariable, ts.Getenv(passwordVariable))
 		return (&app{stdin: strings.NewReader(""), stdout: ts.Stdout(), stderr: ts.Stderr(), connect: s.connect}).run(t.Context(), args)
 	}
 	testscript.RunT(bubbleT{t}, testscript.Params{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -57,15 +59,13 @@ does not call the method.`,
 				fill(in.ProtoReflect())
 				return a.printMessage(in)
 			}
-			text, err := a.requestText(method.Input(), args[2:])
+			text, err := a.requestText(args[2:], func(tree map[string]any, names []string, value string) error {
+				return set(tree, method.Input(), names, value)
+			})
 			if err != nil {
 				return err
 			}
 			in, err := request(method.Input(), text)
-			if err != nil {
-				return err
-			}
-			out, err := newMessage(method.Output())
 			if err != nil {
 				return err
 			}
@@ -74,16 +74,29 @@ does not call the method.`,
 				return &hinted{err, a.otherVersions(svc, err)}
 			}
 			defer conn.Close()
-			ctx, cancel := a.limited(c.Context())
-			defer cancel()
-			if err := conn.Invoke(ctx, fmt.Sprintf("/%s/%s", svc.service.FullName(), method.Name()), in, out); err != nil {
-				return &failure{what: fmt.Sprintf("%s %s", svc, method.Name()), err: err}
+			out, err := a.invoke(c.Context(), conn, svc.String(), method, in)
+			if err != nil {
+				return err
 			}
 			return a.printMessage(out)
 		},
 	}
 	c.Flags().BoolVar(&template, "template", false, "print a request with all fields, and do not call the method")
 	return c
+}
+
+// invoke makes a call. where names its service in the error.
+func (a *app) invoke(ctx context.Context, conn *grpc.ClientConn, where string, method protoreflect.MethodDescriptor, in proto.Message) (proto.Message, error) {
+	out, err := newMessage(method.Output())
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := a.limited(ctx)
+	defer cancel()
+	if err := conn.Invoke(ctx, fmt.Sprintf("/%s/%s", method.Parent().FullName(), method.Name()), in, out); err != nil {
+		return nil, &failure{what: fmt.Sprintf("%s %s", where, method.Name()), err: err}
+	}
+	return out, nil
 }
 
 // callArgs fails with the possible values if the API or the method is missing.
@@ -110,8 +123,9 @@ func fill(m protoreflect.Message) {
 	}
 }
 
-// requestText returns the request as JSON, from arguments, a file or standard input.
-func (a *app) requestText(d protoreflect.MessageDescriptor, args []string) ([]byte, error) {
+// requestText returns the request as JSON, from arguments, a file or standard input. set sets the
+// value of an argument in the tree of the request.
+func (a *app) requestText(args []string, set func(tree map[string]any, names []string, value string) error) ([]byte, error) {
 	if len(args) == 1 {
 		argument := strings.TrimSpace(args[0])
 		name, isFile := strings.CutPrefix(argument, "@")
@@ -135,7 +149,7 @@ func (a *app) requestText(d protoreflect.MessageDescriptor, args []string) ([]by
 		if !ok {
 			return nil, fmt.Errorf("argument %d after the method: want FIELD=VALUE", i+1)
 		}
-		if err := set(tree, d, strings.Split(path, "."), value); err != nil {
+		if err := set(tree, strings.Split(path, "."), value); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
@@ -184,7 +198,7 @@ func set(tree map[string]any, d protoreflect.MessageDescriptor, names []string, 
 
 // isSize reports whether a field is a number of bytes.
 func isSize(f protoreflect.FieldDescriptor) bool {
-	return f != nil && f.Kind() == protoreflect.Int64Kind && strings.Contains(string(f.Name()), "size")
+	return f != nil && (f.Kind() == protoreflect.Int64Kind || f.Kind() == protoreflect.Uint64Kind) && strings.Contains(string(f.Name()), "size")
 }
 
 // fieldOf returns a field by its .proto or JSON name.

@@ -88,14 +88,14 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"help"}, exitOK},
 		{[]string{"disk", "list"}, exitFailure},
 		{[]string{"call", "disk/v1", "Rescan"}, exitFailure},
-		{[]string{"node", "show"}, exitFailure},
+		{[]string{"node", "Show"}, exitFailure},
 		{[]string{"call", "disk/v9", "Rescan"}, exitUsage},
 		{[]string{"call", "disk/v1", "Rescan", "{"}, exitUsage},
 		{[]string{"--bogus"}, exitUsage},
 		{[]string{"bogus"}, exitUsage},
 		{[]string{"disk"}, exitFailure},
 		{[]string{"node"}, exitUsage},
-		{[]string{"node", "attach", "--size", "many"}, exitUsage},
+		{[]string{"node", "DetachDisk", "disk_number=x"}, exitUsage},
 	} {
 		var stdout, stderr bytes.Buffer
 		if got := run(t.Context(), c.args, strings.NewReader(""), &stdout, &stderr); got != c.want {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -96,6 +97,16 @@ func (a *app) listDisks(ctx context.Context, only map[uint32]bool) error {
 			e.WWN, cmp.Or(e.NGUID, e.EUI64), namespace(e.NamespaceID), e.AzureLUN})
 	}
 	return cmp.Or(a.print(entries, "NUMBER SIZE STATE ACCESS STYLE BUS SERIAL PAGE83 ADAPTER:BUS:TARGET:LUN | IDENTITY OFFLINE-REASON WWN EUI64/NGUID NAMESPACE AZURE-LUN", rows), incomplete)
+}
+
+func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
+
+func diskNumber(text string) (uint32, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("disk %q: want a disk number", text)
+	}
+	return uint32(n), nil
 }
 
 // namespace returns the cell of an NVMe namespace.

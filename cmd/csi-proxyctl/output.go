@@ -123,14 +123,6 @@ func fillLists(v reflect.Value) {
 	}
 }
 
-// printEmpty prints an empty result: nothing in a table, otherwise an empty object.
-func (a *app) printEmpty() error {
-	if a.output == formatTable {
-		return nil
-	}
-	return a.printValue(map[string]any{})
-}
-
 // plural returns the text for one thing, or the text for several with their number.
 func plural(n int, one, several string) string {
 	if n == 1 {

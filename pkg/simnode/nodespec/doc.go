@@ -4,8 +4,8 @@
 //
 // These types are the only description of a node. The file of csi-proxy-sim's flag
 // -node-config is a [Config] in YAML. Package simnode has aliases of the types. The
-// service that controls a running node sends them as JSON, and csi-proxyctl node has
-// flags for their fields.
+// service that controls a running node sends them as JSON, and csi-proxyctl node takes
+// their fields by these names.
 //
 // The package imports only the standard library, so that a program that describes a node
 // does not link the simulator.

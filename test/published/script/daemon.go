@@ -129,7 +129,7 @@ func (d *Daemon) await(t *testing.T) {
 	t.Helper()
 	limit := time.Now().Add(2 * time.Minute)
 	for {
-		out, err := d.try("node", "show")
+		out, err := d.try("node", "Show")
 		if err == nil {
 			return
 		}

@@ -16,7 +16,7 @@
 //	=== disk/v1alpha1 disk/v1beta1: invalid disk numbers are refused
 //	PartitionDisk {"diskID": "abc"}
 //	  ! InvalidArgument Failed to convert $version.PartitionDiskRequest.DiskID to uint32: …
-//	$ node attach --size 1GiB
+//	$ node AttachDisk size=1GiB
 //	volume/v1 ListVolumesOnDisk {"disk_number": 1}
 //	  {"volume_ids": ["?volume"]}
 //

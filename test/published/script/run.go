@@ -170,7 +170,7 @@ func (m Module) section(t *testing.T, s section, a API) {
 			t.Fatalf("%s line %d: %s %s %s: %v", s.file, st.line, st.api, st.method, st.request, err)
 		}
 	}
-	if shown := r.daemon.Control(t, "node", "show"); strings.Contains(shown, "open handles") {
+	if shown := r.daemon.Control(t, "node", "Show"); strings.Contains(shown, `"openHandles": [`+"\n") {
 		t.Errorf("the daemon left handles open:\n%s", shown)
 	}
 }
