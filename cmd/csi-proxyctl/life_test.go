@@ -1,159 +1,78 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/system"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
+	"io"
+	"regexp"
+	"strings"
 )
 
-// driver is what a driver knows of its volume, and its clients.
-type driver struct {
-	disk   disk.Service
-	volume volume.Service
-	files  filesystem.Service
-	system system.Service
-	letter string // the ID of the volume C:
-	id     string // of its volume, once it has been listed
-}
+// lifeOfVolume has a call of each operation, in an order in which each finds what it needs, and
+// after | what the answer matches. $ID is the volume, and $C that of the drive C:.
+const lifeOfVolume = `
+disk ListDiskIDs | "1": \{
+disk ListDisks | "1": \{
+disk ListDiskLocations
+disk Rescan
+disk GetDiskStats disk_number=1 | "[1-9]
+disk SetDiskState disk_number=1 is_online=false
+disk SetDiskState disk_number=1 is_online=true
+disk GetDiskState disk_number=1 | true
+disk SetDiskReadOnly disk_number=1 is_read_only=true
+disk SetDiskReadOnly disk_number=1 is_read_only=false
+disk GetDiskReadOnly disk_number=1 | false
+disk PartitionDisk disk_number=1
+volume ListVolumesOnDisk disk_number=1 | Volume\{
+volume IsVolumeFormatted volume_id=$C | true
+volume FormatVolume volume_id=$ID filesystem=ntfs allocation_unit_bytes=65536
+filesystem Mkdir path=$DIR\a\globalmount
+filesystem PathExists path=$DIR\a\globalmount | true
+volume MountVolume volume_id=$ID target_path=$DIR\a\globalmount
+volume GetVolumeIDFromTargetPath target_path=$DIR\a\globalmount | $ID
+volume GetClosestVolumeIDFromTargetPath target_path=$DIR | $C
+volume GetPathKind path=$DIR\a\globalmount | "VOLUME"[^}]*$ID
+volume GetPathKind path=$DIR\a | "DIRECTORY"
+volume GetPathStats path=$DIR | "[1-9]
+volume GetDiskNumberFromVolumeID volume_id=$ID | 1
+volume GetVolumeStats volume_id=$C | "[1-9]
+volume ResizeVolume volume_id=$ID
+volume WriteVolumeCache volume_id=$ID
+filesystem CreateSymlink source_path=$DIR\a\globalmount target_path=$DIR\link
+filesystem IsSymlink path=$DIR\link | true
+filesystem IsSymlink path=$DIR\a | false
+volume UnmountVolume volume_id=$ID target_path=$DIR\a\globalmount
+filesystem RmdirContents path=$DIR\a
+filesystem Rmdir path=$DIR force=true
+system GetBIOSSerialNumber
+system GetService name=RpcSs
+`
 
-// operation is a call of the life of a volume, with a check of its answer.
-type operation struct {
-	name string
-	run  func(context.Context, *driver) error
-}
+// operations returns the lines of the life of a volume.
+func operations() []string { return strings.Split(strings.TrimSpace(lifeOfVolume), "\n") }
 
-// ask makes a call. The answer must pass the check, if there is one.
-func ask[In, Out any](ctx context.Context, method func(context.Context, *In) (*Out, error), in In, check func(*Out) bool) error {
-	out, err := method(ctx, &in)
-	if err == nil && check != nil && !check(out) {
-		return fmt.Errorf("returned %+v", out)
+// call makes a call of the life of a volume, in the newest version of its group.
+func (n *servedNode) call(ctx context.Context, line string) error {
+	names := strings.NewReplacer("$ID", n.id, "$C", n.letter, "$DIR", matrixDir)
+	words, want, _ := strings.Cut(line, " | ")
+	args := strings.Fields(words)
+	for i := range args {
+		args[i] = names.Replace(args[i])
 	}
-	return err
-}
-
-// lifeOfVolume returns one call of each operation, in an order in which each finds what it needs.
-func lifeOfVolume() []operation {
-	return []operation{
-		{"disk ListDiskIDs", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.disk.ListDiskIDs, disk.ListDiskIDsRequest{}, func(out *disk.ListDiskIDsResponse) bool { return out.DiskIDs[matrixDisk] != nil })
-		}},
-		{"disk ListDisks", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.disk.ListDisks, disk.ListDisksRequest{}, func(out *disk.ListDisksResponse) bool { return out.Disks[matrixDisk] != nil })
-		}},
-		{"disk ListDiskLocations", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.disk.ListDiskLocations, disk.ListDiskLocationsRequest{}, nil)
-		}},
-		{"disk Rescan", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.disk.Rescan, disk.RescanRequest{}, nil)
-		}},
-		{"disk GetDiskStats", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.disk.GetDiskStats, disk.GetDiskStatsRequest{DiskNumber: matrixDisk}, func(out *disk.GetDiskStatsResponse) bool { return out.TotalBytes > 0 })
-		}},
-		{"disk SetDiskState, offline", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.disk.SetDiskState, disk.SetDiskStateRequest{DiskNumber: matrixDisk}, nil)
-		}},
-		{"disk SetDiskState, online", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.disk.SetDiskState, disk.SetDiskStateRequest{DiskNumber: matrixDisk, IsOnline: true}, nil)
-		}},
-		{"disk GetDiskState", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.disk.GetDiskState, disk.GetDiskStateRequest{DiskNumber: matrixDisk}, func(out *disk.GetDiskStateResponse) bool { return out.IsOnline })
-		}},
-		{"disk SetDiskReadOnly", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.disk.SetDiskReadOnly, disk.SetDiskReadOnlyRequest{DiskNumber: matrixDisk, IsReadOnly: true}, nil)
-		}},
-		{"disk SetDiskReadOnly, writable", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.disk.SetDiskReadOnly, disk.SetDiskReadOnlyRequest{DiskNumber: matrixDisk}, nil)
-		}},
-		{"disk GetDiskReadOnly", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.disk.GetDiskReadOnly, disk.GetDiskReadOnlyRequest{DiskNumber: matrixDisk}, func(out *disk.GetDiskReadOnlyResponse) bool { return !out.IsReadOnly })
-		}},
-		{"disk PartitionDisk", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.disk.PartitionDisk, disk.PartitionDiskRequest{DiskNumber: matrixDisk}, nil)
-		}},
-		{"volume ListVolumesOnDisk", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.ListVolumesOnDisk, volume.ListVolumesOnDiskRequest{DiskNumber: matrixDisk}, func(out *volume.ListVolumesOnDiskResponse) bool {
-				if len(out.VolumeIDs) == 1 {
-					d.id = out.VolumeIDs[0]
-				}
-				return d.id != ""
-			})
-		}},
-		{"volume IsVolumeFormatted", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.IsVolumeFormatted, volume.IsVolumeFormattedRequest{VolumeID: d.letter}, func(out *volume.IsVolumeFormattedResponse) bool { return out.Formatted })
-		}},
-		{"volume FormatVolume", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.FormatVolume, volume.FormatVolumeRequest{VolumeID: d.id, Filesystem: "ntfs", AllocationUnitBytes: 64 << 10}, nil)
-		}},
-		{"filesystem Mkdir", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.files.Mkdir, filesystem.MkdirRequest{Path: matrixAt}, nil)
-		}},
-		{"filesystem PathExists", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.files.PathExists, filesystem.PathExistsRequest{Path: matrixAt}, func(out *filesystem.PathExistsResponse) bool { return out.Exists })
-		}},
-		{"filesystem PathValid", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.files.PathValid, filesystem.PathValidRequest{Path: matrixDir + `\a`}, func(out *filesystem.PathValidResponse) bool { return out.Valid })
-		}},
-		{"volume MountVolume", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.MountVolume, volume.MountVolumeRequest{VolumeID: d.id, TargetPath: matrixAt}, nil)
-		}},
-		{"volume GetVolumeIDFromTargetPath", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.GetVolumeIDFromTargetPath, volume.GetVolumeIDFromTargetPathRequest{TargetPath: matrixAt}, func(out *volume.GetVolumeIDFromTargetPathResponse) bool { return out.VolumeID == d.id })
-		}},
-		{"volume GetClosestVolumeIDFromTargetPath", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.GetClosestVolumeIDFromTargetPath, volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: matrixDir}, func(out *volume.GetClosestVolumeIDFromTargetPathResponse) bool {
-				return out.VolumeID == d.letter
-			})
-		}},
-		{"volume GetPathKind, of a mount point", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.GetPathKind, volume.GetPathKindRequest{Path: matrixAt}, func(out *volume.GetPathKindResponse) bool {
-				return out.Kind == volume.PATH_KIND_VOLUME && out.VolumeID == d.id
-			})
-		}},
-		{"volume GetPathKind, of a directory", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.GetPathKind, volume.GetPathKindRequest{Path: matrixDir + `\a`}, func(out *volume.GetPathKindResponse) bool { return out.Kind == volume.PATH_KIND_DIRECTORY })
-		}},
-		{"volume GetPathStats", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.GetPathStats, volume.GetPathStatsRequest{Path: matrixDir}, func(out *volume.GetPathStatsResponse) bool { return out.TotalBytes > out.UsedBytes })
-		}},
-		{"volume GetDiskNumberFromVolumeID", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.GetDiskNumberFromVolumeID, volume.GetDiskNumberFromVolumeIDRequest{VolumeID: d.id}, func(out *volume.GetDiskNumberFromVolumeIDResponse) bool { return out.DiskNumber == matrixDisk })
-		}},
-		{"volume GetVolumeStats", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.GetVolumeStats, volume.GetVolumeStatsRequest{VolumeID: d.letter}, func(out *volume.GetVolumeStatsResponse) bool { return out.TotalBytes > out.UsedBytes })
-		}},
-		{"volume ResizeVolume", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.ResizeVolume, volume.ResizeVolumeRequest{VolumeID: d.id}, nil)
-		}},
-		{"volume WriteVolumeCache", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.WriteVolumeCache, volume.WriteVolumeCacheRequest{VolumeID: d.id}, nil)
-		}},
-		{"filesystem CreateSymlink", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.files.CreateSymlink, filesystem.CreateSymlinkRequest{SourcePath: matrixAt, TargetPath: matrixDir + `\link`}, nil)
-		}},
-		{"filesystem IsSymlink, of a link", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.files.IsSymlink, filesystem.IsSymlinkRequest{Path: matrixDir + `\link`}, func(out *filesystem.IsSymlinkResponse) bool { return out.IsSymlink })
-		}},
-		{"filesystem IsSymlink, of a directory", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.files.IsSymlink, filesystem.IsSymlinkRequest{Path: matrixDir + `\a`}, func(out *filesystem.IsSymlinkResponse) bool { return !out.IsSymlink })
-		}},
-		{"volume UnmountVolume", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.volume.UnmountVolume, volume.UnmountVolumeRequest{VolumeID: d.id, TargetPath: matrixAt}, nil)
-		}},
-		{"filesystem RmdirContents", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.files.RmdirContents, filesystem.RmdirContentsRequest{Path: matrixDir + `\a`}, nil)
-		}},
-		{"filesystem Rmdir", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.files.Rmdir, filesystem.RmdirRequest{Path: matrixDir, Force: true}, nil)
-		}},
-		{"system GetBIOSSerialNumber", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.system.GetBIOSSerialNumber, system.GetBIOSSerialNumberRequest{}, nil)
-		}},
-		{"system GetService", func(ctx context.Context, d *driver) error {
-			return ask(ctx, d.system.GetService, system.GetServiceRequest{Name: "RpcSs"}, nil)
-		}},
+	var out bytes.Buffer
+	root := (&app{stdin: strings.NewReader(""), stdout: &out, stderr: io.Discard, connect: n.connect}).command()
+	root.SetArgs(append([]string{"call", newestOf(args[0])}, args[1:]...))
+	if err := root.ExecuteContext(ctx); err != nil {
+		return err
 	}
+	answer := strings.ReplaceAll(out.String(), `\\`, `\`)
+	want = strings.NewReplacer("$ID", regexp.QuoteMeta(n.id), "$C", regexp.QuoteMeta(n.letter)).Replace(want)
+	if !regexp.MustCompile(want).MatchString(answer) {
+		return fmt.Errorf("%s returned %s", words, answer)
+	}
+	if m := volumeName.FindString(answer); m != "" && args[1] == "ListVolumesOnDisk" {
+		n.id = `\\?\` + m + `\`
+	}
+	return nil
 }

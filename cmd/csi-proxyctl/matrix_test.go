@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,25 +24,22 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/remote"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // The volume of the matrix, as a driver stages it.
 const (
-	matrixDisk = 1
-	matrixDir  = `C:\var\lib\kubelet\plugins\kubernetes.io\csi\disk.example.com`
-	matrixAt   = matrixDir + `\a\globalmount`
+	matrixDir = `C:\var\lib\kubelet\plugins\kubernetes.io\csi\disk.example.com`
+	matrixAt  = matrixDir + `\a\globalmount`
 )
 
 // servedNode is a simulated node with csi-proxy, in memory, so that its time is that of a bubble.
 type servedNode struct {
-	*driver
 	memory
-	t    *testing.T
-	bare *emulated.Node
+	t          *testing.T
+	bare       *emulated.Node
+	letter, id string // the IDs of the volume C: and, once it was listed, of the one of the matrix
 
 	mu   sync.Mutex
 	hook func(*win32.Call) error
@@ -63,7 +59,7 @@ func newServed(t *testing.T, windows behavior.Windows) *servedNode {
 	var err error
 	n.bare, err = emulated.Open(nodespec.Config{World: behavior.In("", windows), Rules: kept, Log: quiet}, emulated.Machine{Rand: fixed{}})
 	must(err)
-	host := node.New(win32.Observe(n.bare, n.call))
+	host := node.New(win32.Observe(n.bare, n.observe))
 	host.Log, host.Rules = quiet, kept
 	host.Trace(win32.NewCounts())
 	s, err := services.Open(host)
@@ -73,34 +69,13 @@ func newServed(t *testing.T, windows behavior.Windows) *servedNode {
 	groups := wire.Groups{Disk: s.Disk, Filesystem: s.Filesystem, ISCSI: s.ISCSI, SMB: s.SMB, System: s.System, Volume: s.Volume, Check: (&policy.Rules{Dirs: dirs}).Check}
 	stop, err := n.serve(serve.Config{Steps: host.Steps}, wire.Services(groups), s.Disk, true)
 	must(err)
-	to := func(group string) remote.Option {
-		var newest string
-		for _, a := range catalog() {
-			if a.group == group {
-				newest = a.String()
-			}
-		}
-		conn, err := (&app{connect: n.connect}).connectAPI(newest)
-		must(err)
-		t.Cleanup(func() { conn.Close() })
-		return remote.WithConn(conn)
-	}
 	t.Cleanup(func() {
 		n.set(nil)
 		must(stop())
 		must(n.bare.Close())
 	})
-	d, err := remote.NewDisk(t.Context(), to("disk"))
+	n.letter, err = n.bare.VolumeNameForMountPoint(`C:\`)
 	must(err)
-	v, err := remote.NewVolume(t.Context(), to("volume"))
-	must(err)
-	f, err := remote.NewFilesystem(t.Context(), to("filesystem"))
-	must(err)
-	y, err := remote.NewSystem(t.Context(), to("system"))
-	must(err)
-	letter, err := n.bare.VolumeNameForMountPoint(`C:\`)
-	must(err)
-	n.driver = &driver{disk: d, volume: v, files: f, system: y, letter: letter}
 	return n
 }
 
@@ -117,8 +92,8 @@ func (fixed) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// call makes a Win32 call, or what the hook makes of it.
-func (n *servedNode) call(c *win32.Call) error {
+// observe makes a Win32 call, or what the hook makes of it.
+func (n *servedNode) observe(c *win32.Call) error {
 	n.mu.Lock()
 	hook := n.hook
 	n.mu.Unlock()
@@ -192,32 +167,32 @@ func (n *servedNode) object(c *win32.Call) string {
 	return c.Path
 }
 
-// matrixSteps returns the life of a volume, of which it leaves out what no pipe has, and its calls.
-func matrixSteps(t *testing.T) (life []operation, all []step) {
+// matrixSteps returns the calls of the life of a volume.
+func matrixSteps(t *testing.T) (all []step) {
 	synctest.Test(t, func(t *testing.T) {
 		drawn = 0
 		n := newServed(t, behavior.Windows{})
+		op := 0
 		var mu sync.Mutex
 		n.set(func(c *win32.Call) error {
 			mu.Lock()
-			s := step{len(life), c.Name, n.object(c), c.Code}
+			s := step{op, c.Name, n.object(c), c.Code}
 			if !slices.ContainsFunc(all, func(o step) bool { return o.op == s.op && o.name == s.name && o.code == s.code }) {
 				all = append(all, s)
 			}
 			mu.Unlock()
 			return c.Do()
 		})
-		for _, o := range lifeOfVolume() {
-			switch err := o.run(t.Context(), n.driver); {
-			case errors.Is(err, hosterr.ErrUnimplemented):
-			case err != nil:
-				t.Fatalf("%s: %v", o.name, err)
-			default:
-				life = append(life, o)
+		for _, line := range operations() {
+			if err := n.call(t.Context(), line); err != nil {
+				t.Fatalf("%s: %v", line, err)
 			}
+			mu.Lock()
+			op++
+			mu.Unlock()
 		}
 	})
-	return life, all
+	return all
 }
 
 // everyCell is the environment variable with which the matrix has every call of every operation, as
@@ -240,7 +215,7 @@ func TestMatrix(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes too long with -short; make test runs it")
 	}
-	life, steps := matrixSteps(t)
+	steps := matrixSteps(t)
 	seen := map[string]bool{}
 	counts := map[string]int{}
 	turn := 0
@@ -262,7 +237,7 @@ func TestMatrix(t *testing.T) {
 		}
 		for _, fault := range faults {
 			counts["cells"]++
-			c := cell{life: life, step: s, fault: fault}
+			c := cell{step: s, fault: fault}
 			c.run(t)
 			if c.completed {
 				counts["completed"]++
@@ -270,7 +245,7 @@ func TestMatrix(t *testing.T) {
 			}
 			for _, look := range c.looks {
 				counts["looks"]++
-				what := fmt.Sprintf("%s: %s of %s %s", look.command, s, life[s.op].name, fault)
+				what := fmt.Sprintf("%s: %s of %s %s", look.command, s, operations()[s.op], fault)
 				switch worst := look.worst(); {
 				case look.names(c.marks):
 					counts["named"]++
@@ -296,7 +271,6 @@ func TestMatrix(t *testing.T) {
 
 // cell is a fault of a call, and what the commands say while it lasts.
 type cell struct {
-	life  []operation
 	step  step
 	fault string
 
@@ -331,12 +305,12 @@ func (c *cell) run(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drawn = 0
 		n := newServed(t, behavior.Windows{})
-		mounted := false
-		for _, o := range c.life[:c.step.op] {
-			if err := o.run(t.Context(), n.driver); err != nil {
-				t.Fatalf("%s: %v", o.name, err)
+		life, mounted := operations(), false
+		for _, line := range life[:c.step.op] {
+			if err := n.call(t.Context(), line); err != nil {
+				t.Fatalf("%s: %v", line, err)
 			}
-			mounted = mounted && o.name != "volume UnmountVolume" || o.name == "volume MountVolume"
+			mounted = mounted && !strings.HasPrefix(line, "volume UnmountVolume") || strings.HasPrefix(line, "volume MountVolume")
 		}
 		release := make(chan struct{})
 		n.set(func(call *win32.Call) error {
@@ -360,9 +334,9 @@ func (c *cell) run(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			for ; at < len(c.life) && failed == nil; at++ {
+			for ; at < len(life) && failed == nil; at++ {
 				ctx, cancel := context.WithTimeout(t.Context(), limit)
-				failed = c.life[at].run(ctx, n.driver)
+				failed = n.call(ctx, life[at])
 				cancel()
 			}
 		}()
@@ -374,9 +348,12 @@ func (c *cell) run(t *testing.T) {
 		select {
 		case <-ended:
 			if c.completed = failed == nil; !c.completed {
-				c.end = fmt.Sprintf("%s failed: %v", c.life[at-1].name, failed)
-				c.marks = []string{failed.Error(), win32.ERROR_IO_DEVICE.Error(), "has not ended"}
 				event = failed.Error()
+				if s := statusIn(failed); s != nil {
+					event = s.Message()
+				}
+				c.end = fmt.Sprintf("%s failed: %s", life[at-1], event)
+				c.marks = []string{event, win32.ERROR_IO_DEVICE.Error(), "has not ended"}
 			}
 		case <-patience:
 			c.end, c.marks = "hangs", []string{"has not ended", "answer"}
@@ -415,16 +392,16 @@ func TestHealthyNode(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			drawn = 0
 			n := newServed(t, windows)
-			for _, o := range lifeOfVolume() {
-				if err := o.run(t.Context(), n.driver); err != nil && !errors.Is(err, hosterr.ErrUnimplemented) {
-					t.Fatalf("%s: %v", o.name, err)
+			for _, line := range operations() {
+				if err := n.call(t.Context(), line); err != nil {
+					t.Fatalf("%s: %v", line, err)
 				}
-				if o.name != "disk Rescan" && o.name != "volume ResizeVolume" {
+				if !strings.HasPrefix(line, "disk Rescan") && !strings.HasPrefix(line, "volume ResizeVolume") {
 					continue
 				}
 				for _, s := range slices.Concat(n.doctor(), n.why("1"), n.why(matrixAt)) {
 					if s.result == resultUnknown {
-						t.Errorf("world %d, after %s: %+v", i, o.name, s)
+						t.Errorf("world %d, after %s: %+v", i, line, s)
 					}
 				}
 			}
