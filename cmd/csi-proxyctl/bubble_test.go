@@ -208,6 +208,16 @@ func runInBubble(t *testing.T, file string) {
 					ts.Fatalf("exit code %d, want %s", code, args[0])
 				}
 			},
+			// volume DISK NAME keeps the ID of the volume of a disk.
+			"volume": func(ts *testscript.TestScript, _ bool, args []string) {
+				var out strings.Builder
+				(&app{stdin: strings.NewReader(""), stdout: &out, stderr: ts.Stderr(), connect: s.connect}).run(t.Context(), []string{"volume", "list"})
+				for line := range strings.Lines(out.String()) {
+					if f := strings.Fields(line); f[1] == args[0] {
+						ts.Setenv(args[1], f[0])
+					}
+				}
+			},
 			// keep NAME keeps what was printed in an environment variable.
 			"keep": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))

@@ -24,7 +24,7 @@ func (a *app) diskCommand() *cobra.Command {
 		Use:   "list [NUMBER...]",
 		Short: "List the disks with their identifiers",
 		Example: `  csi-proxyctl disk list
-  csi-proxyctl disk list --filter online=false --output wide
+  csi-proxyctl disk list 1 2 --output wide
   csi-proxyctl disk list --watch`,
 		RunE: func(c *cobra.Command, args []string) error {
 			only := map[uint32]bool{}

@@ -18,14 +18,13 @@ import (
 const (
 	formatTable = "table"
 	formatWide  = "wide" // a table with all columns
-	formatName  = "name" // the names of the entries, one in each line
 	formatJSON  = "json"
 )
 
 // formats returns the formats of a command's result.
 func formats(c *cobra.Command) []string {
 	if c.Annotations[listAnnotation] != "" {
-		return []string{formatTable, formatWide, formatName, formatJSON}
+		return []string{formatTable, formatWide, formatJSON}
 	}
 	return []string{formatTable, formatJSON}
 }
@@ -40,15 +39,8 @@ func oneOf(words []string) string {
 // --output wide. A list is always an array of objects, even if the table has one column, so that
 // fields can be added later.
 func (a *app) print(value any, header string, rows [][]string) error {
-	value, rows, err := a.filter(value, rows)
-	if err != nil {
-		return err
-	}
-	switch a.output {
-	case formatJSON:
+	if a.output == formatJSON {
 		return a.printValue(value)
-	case formatName:
-		return a.printNames(value, rows)
 	}
 	usual, more, _ := strings.Cut(header, "|")
 	columns := strings.Fields(usual)

@@ -39,7 +39,6 @@ type app struct {
 	stdout, stderr io.Writer
 	connect        func(path string) (*grpc.ClientConn, error)
 	output         string
-	filters        []string
 	timeout        time.Duration
 	timeoutSet     func() bool // whether --timeout was given
 }
@@ -105,7 +104,7 @@ why found problems, 130 interrupted.`,
 		},
 	}
 	f := root.PersistentFlags()
-	f.StringVarP(&a.output, "output", "o", formatTable, "`format` of results: table or json; of lists also wide or name")
+	f.StringVarP(&a.output, "output", "o", formatTable, "`format` of results: table or json; of lists also wide")
 	f.DurationVar(&a.timeout, "timeout", 2*time.Minute, "time limit for each response")
 	a.timeoutSet = func() bool { return f.Changed("timeout") }
 	f.BoolVar(&wait, "wait", false, "first wait until csi-proxy responds, up to --timeout")

@@ -61,9 +61,6 @@ It fails if none is served, so it can be used as a probe.`,
 	})
 }
 
-// name returns the name that call takes.
-func (e versionEntry) name() string { return e.Group + "/" + e.Version }
-
 // pipeState is the state of a pipe.
 type pipeState int
 
