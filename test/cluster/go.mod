@@ -8,6 +8,7 @@ go 1.26.0
 require (
 	example.com/csi-driver v0.0.0
 	github.com/container-storage-interface/spec v1.12.0
+	github.com/google/cel-go v0.26.0
 	github.com/kubernetes-csi/csi-proxy v1.3.0
 	github.com/kubernetes-csi/csi-proxy/client v1.3.0
 	github.com/kubernetes-csi/csi-proxy/v2 v2.0.0
@@ -120,7 +121,6 @@ require (
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/btree v1.1.3 // indirect
 	github.com/google/cadvisor v0.56.2 // indirect
-	github.com/google/cel-go v0.26.0 // indirect
 	github.com/google/gnostic-models v0.7.0 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect

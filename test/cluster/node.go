@@ -32,7 +32,7 @@ type Node struct {
 	runtime     *runtime
 	files       *remote.Filesystem
 	translation *translation.Translation
-	disks       int // that the node has by itself
+	own         []string // the IDs of disks that the node has by itself
 
 	mu                     sync.Mutex
 	kubelet, proxy, driver *programs.Process
@@ -79,7 +79,9 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.disks = len(state.Disks)
+	for _, d := range state.Disks {
+		n.own = append(n.own, d.ID)
+	}
 	n.cluster.Storage.AddNode(n.Name, n.Control)
 	if n.files, err = remote.NewFilesystem(ctx, remote.WithPipePath(n.PipePath)); err != nil {
 		return err
@@ -227,6 +229,12 @@ func (n *Node) ComeUp(ctx context.Context) error {
 	return await(ctx, kubelet, func() error { return n.ready(ctx) })
 }
 
+// attached returns the disks of the storage system. Their numbers do not say it: they change when the
+// node restarts.
+func (n *Node) attached(state nodespec.State) []nodespec.DiskInfo {
+	return slices.DeleteFunc(slices.Clone(state.Disks), func(d nodespec.DiskInfo) bool { return slices.Contains(n.own, d.ID) })
+}
+
 // Left returns what volumes have left on the node: disks, mounted volumes, mappings of
 // shares, and the kubelet's directories for them. There is nothing when no pod of the node
 // has a volume.
@@ -236,7 +244,7 @@ func (n *Node) Left() ([]string, error) {
 		return nil, err
 	}
 	var left []string
-	for _, d := range state.Disks[min(n.disks, len(state.Disks)):] {
+	for _, d := range n.attached(state) {
 		left = append(left, fmt.Sprintf("disk %d, %s", d.Number, cmp.Or(d.Serial, d.ID)))
 	}
 	for _, id := range state.Detached {

@@ -210,8 +210,9 @@ func formatted(_ context.Context, n *Node, _ string) error {
 	if err != nil {
 		return err
 	}
+	attached := n.attached(state)
 	for _, v := range state.Volumes {
-		if len(v.Disks) == 1 && int(v.Disks[0]) >= n.disks {
+		if len(v.Disks) == 1 && slices.ContainsFunc(attached, func(d nodespec.DiskInfo) bool { return d.Number == v.Disks[0] }) {
 			if v.FileSystem == "" {
 				return errors.New("the volume has no file system")
 			}
@@ -461,7 +462,7 @@ func identities(t *testing.T, nodes ...*Node) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, d := range state.Disks[n.disks:] {
+		for _, d := range n.attached(state) {
 			all[d.Serial] = d.Identity
 		}
 	}

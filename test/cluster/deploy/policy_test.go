@@ -2,85 +2,111 @@ package deploy
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	plugin "k8s.io/apiserver/pkg/admission/plugin/cel"
+	limits "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
-
-	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// An apiServer is the admission of the API server, with the policies of the chart.
+// An apiServer has the policies of the chart, by the resource that each is about. The API server's own
+// code compiles and evaluates their expressions. Which objects it asks which policy about is seen in a
+// real one (package apiserver): that code brings its informers, and takes minutes to compile.
 type apiServer struct {
-	plugin *validating.Plugin
-	scheme *runtime.Scheme
+	scheme   *runtime.Scheme
+	policies map[string]policy
 }
+
+type policy struct {
+	of                               *admissionv1.ValidatingAdmissionPolicy
+	conditions, validations, message plugin.ConditionEvaluator
+}
+
+// An expression of a policy, which returns one of the types.
+type expression struct {
+	name, text string
+	types      []*cel.Type
+}
+
+func (e expression) GetName() string          { return e.name }
+func (e expression) GetExpression() string    { return e.text }
+func (e expression) ReturnTypes() []*cel.Type { return e.types }
 
 func newAPIServer(t *testing.T, access []any, pvUsers ...any) *apiServer {
 	t.Helper()
 	given := withImage()
 	given["policy"] = values{"access": access, "persistentVolumeUsers": pvUsers}
 	scheme, decoder := strict(t)
-	var objects []runtime.Object
+	s := &apiServer{scheme, map[string]policy{}}
+	denied := map[string]bool{}
 	for _, doc := range documents(t, mustRender(t, given)["policy.yaml"]) {
 		object, _, err := decoder.Decode(doc, nil, nil)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, doc)
 		}
-		if p, ok := object.(*admissionv1.ValidatingAdmissionPolicy); ok {
-			// The API server's defaults of the fields that the plugin reads.
-			equivalent := admissionv1.Equivalent
-			p.Spec.MatchConstraints.MatchPolicy = &equivalent
-			p.Spec.MatchConstraints.NamespaceSelector, p.Spec.MatchConstraints.ObjectSelector = &metav1.LabelSelector{}, &metav1.LabelSelector{}
-			all := admissionv1.AllScopes
-			for i := range p.Spec.MatchConstraints.ResourceRules {
-				p.Spec.MatchConstraints.ResourceRules[i].Scope = &all
+		switch o := object.(type) {
+		case *admissionv1.ValidatingAdmissionPolicy:
+			rules := o.Spec.MatchConstraints.ResourceRules
+			if len(rules) != 1 || !slices.Equal(rules[0].Operations, []admissionv1.OperationType{admissionv1.Create}) || len(rules[0].Resources) != 1 {
+				t.Fatalf("%s is about %v, want the creation of one resource", o.Name, rules)
 			}
+			s.policies[rules[0].Resources[0]] = compile(t, o)
+		case *admissionv1.ValidatingAdmissionPolicyBinding:
+			denied[o.Spec.PolicyName] = slices.Equal(o.Spec.ValidationActions, []admissionv1.ValidationAction{admissionv1.Deny}) && o.Spec.MatchResources == nil
 		}
-		objects = append(objects, object)
 	}
-	for _, name := range []string{"kube-system", "default", "shop"} {
-		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	for resource, p := range s.policies {
+		if !denied[p.of.Name] || *p.of.Spec.FailurePolicy != admissionv1.Fail {
+			t.Fatalf("policy %s does not refuse %s: it has no binding, or ignores failures", p.of.Name, resource)
+		}
 	}
-	if len(objects) != 7 {
-		t.Fatalf("the chart has %d policies and bindings, want 4", len(objects)-3)
+	if len(s.policies) != 2 || len(denied) != 2 {
+		t.Fatalf("the chart has policies for %d resources and %d bindings, want 2 of each", len(s.policies), len(denied))
 	}
-	plugin, err := validating.NewPlugin(nil)
+	return s
+}
+
+// compile compiles the expressions of a policy, as the API server compiles those that it stores.
+func compile(t *testing.T, of *admissionv1.ValidatingAdmissionPolicy) policy {
+	t.Helper()
+	compiler, err := plugin.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := make(chan struct{})
-	client := fake.NewClientset(objects...)
-	factory := informers.NewSharedInformerFactory(client, 0)
-	plugin.SetExternalKubeClientSet(client)
-	plugin.SetExternalKubeInformerFactory(factory)
-	plugin.SetDynamicClient(dynamicfake.NewSimpleDynamicClient(scheme))
-	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolume"), meta.RESTScopeRoot)
-	plugin.SetRESTMapper(mapper)
-	plugin.SetAuthorizer(authorizerfactory.NewAlwaysAllowAuthorizer())
-	plugin.SetDrainedNotification(stop)
-	if err := plugin.ValidateInitialization(); err != nil {
-		t.Fatal(err)
+	var none plugin.OptionalVariableDeclarations
+	for _, v := range of.Spec.Variables {
+		if r := compiler.CompileAndStoreVariable(expression{v.Name, v.Expression, []*cel.Type{cel.AnyType, cel.DynType}}, none, environment.StoredExpressions); r.Error != nil {
+			t.Fatalf("%s: variable %s: %v", of.Name, v.Name, r.Error)
+		}
 	}
-	factory.Start(stop)
-	t.Cleanup(func() { close(stop); factory.Shutdown() })
-	if !plugin.WaitForReady() {
-		t.Fatal("the admission plugin is not ready")
+	var conditions, validations, messages []plugin.ExpressionAccessor
+	for _, c := range of.Spec.MatchConditions {
+		conditions = append(conditions, expression{c.Name, c.Expression, []*cel.Type{cel.BoolType}})
 	}
-	return &apiServer{plugin, scheme}
+	for _, v := range of.Spec.Validations {
+		validations = append(validations, expression{text: v.Expression, types: []*cel.Type{cel.BoolType}})
+		messages = append(messages, expression{text: v.MessageExpression, types: []*cel.Type{cel.StringType}})
+	}
+	p := policy{of: of}
+	for to, from := range map[*plugin.ConditionEvaluator][]plugin.ExpressionAccessor{&p.conditions: conditions, &p.validations: validations, &p.message: messages} {
+		*to = compiler.CompileCondition(from, none, environment.StoredExpressions)
+		if err := errors.Join((*to).CompilationErrors()...); err != nil {
+			t.Fatalf("%s: %v", of.Name, err)
+		}
+	}
+	return p
 }
 
 // create asks the policies about a new object.
@@ -93,9 +119,51 @@ func (s *apiServer) create(object runtime.Object, by string) error {
 	if err != nil {
 		return err
 	}
-	resource := corev1.SchemeGroupVersion.WithResource(strings.ToLower(kinds[0].Kind) + "s")
-	attributes := admission.NewAttributesRecord(object, nil, kinds[0], m.GetNamespace(), m.GetName(), resource, "", admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: by})
-	return s.plugin.Validate(context.Background(), attributes, admission.NewObjectInterfacesFromScheme(s.scheme))
+	resource := kinds[0].GroupVersion().WithResource(strings.ToLower(kinds[0].Kind) + "s")
+	a := &admission.VersionedAttributes{
+		Attributes:      admission.NewAttributesRecord(object, nil, kinds[0], m.GetNamespace(), m.GetName(), resource, "", admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: by}),
+		VersionedObject: object, VersionedKind: kinds[0],
+	}
+	p, ok := s.policies[resource.Resource]
+	if !ok {
+		return nil
+	}
+	request := plugin.CreateAdmissionRequest(a, metav1.GroupVersionResource(resource), metav1.GroupVersionKind(kinds[0]))
+	evaluate := func(e plugin.ConditionEvaluator, budget int64) ([]plugin.EvaluationResult, error) {
+		results, _, err := e.ForInput(context.Background(), a, request, plugin.OptionalVariableBindings{}, nil, budget)
+		return results, err
+	}
+	conditions, err := evaluate(p.conditions, limits.RuntimeCELCostBudgetMatchConditions)
+	for _, c := range conditions {
+		if c.EvalResult == types.False {
+			return nil // even if another fails
+		}
+		err = errors.Join(err, c.Error)
+	}
+	if err != nil {
+		return err
+	}
+	validations, err := evaluate(p.validations, limits.RuntimeCELCostBudget)
+	if err != nil {
+		return err
+	}
+	for i, v := range validations {
+		if v.Error != nil {
+			return v.Error
+		}
+		if v.EvalResult == types.True {
+			continue
+		}
+		messages, err := evaluate(p.message, limits.RuntimeCELCostBudget)
+		if err == nil {
+			err = messages[i].Error // those of the others may fail
+		}
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("policy %s denied request: %v", p.of.Name, messages[i].EvalResult.Value())
+	}
+	return nil
 }
 
 func TestPodsThatMountPipes(t *testing.T) {
