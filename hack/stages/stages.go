@@ -27,18 +27,10 @@ func lists() map[string][]phase {
 	return map[string][]phase{
 		"check": {{{"unit", "tests of every module except slow ones; those of . and client only after a change", quickTests}, vet, tidy, format}},
 		"test": {
-			{setup, images, {"tools", "build staticcheck, deadcode, govulncheck and actionlint in the versions of hack/release", buildTools}},
+			{setup, images, {"tools", "build hack/release/lint, deadcode, govulncheck and actionlint in the versions of hack/release", buildTools}, build},
 			{
-				{"staticcheck", "staticcheck of every package, for windows of what has files for it", staticcheck},
-				{"deadcode", "no function that no program reaches, for linux and windows", deadCode},
-				vet, tidy,
-				{"govulncheck", "known vulnerabilities in what each module requires, if the database can be reached", govulncheck},
-				build, format,
-				{"workflows", "actionlint of the workflows of GitHub", lintWorkflows},
-			},
-			{
-				{"unit", "the tests of the workspace", unitTests},
 				wine,
+				{"unit", "the tests of the workspace", unitTests},
 				{"race", "the concurrent packages under the race detector", raceTests},
 				{"lab", "Windows drivers under Wine, on a simulated node: the example's, and a public one, GCE PD, which it downloads once", labTests("./...")},
 				{"example", "the adapter for mount-utils; csi-sanity and the life of volumes on the example driver, for each kind of volume", exampleModule},
@@ -46,7 +38,12 @@ func lists() map[string][]phase {
 				{"deploy", "the chart and manifests by Helm and strict decoding, the admission policies by the API server's code, alerts and dashboard by Prometheus'", deployFiles},
 				fuzz, kill,
 				{"flood", "10 seconds of callers, broken connections and failing Win32 calls on the daemon that was built", test("cmd", []string{"CSI_PROXY_FLOOD=10s"}, "-run=Flood", "./internal/daemon")},
-				{"release", "a release of small programs, made twice: equal files, and an image that a registry's library reads", test(releaseDir, alone, "-vet=all", "./...")},
+				{"release", "a release of small programs, made twice: equal files, and an image that a registry's library reads", test(releaseDir, alone, "./...")},
+				{"lint", "staticcheck and go vet of every package, for windows of what has files for it", lint},
+				{"deadcode", "no function that no program reaches, for linux and windows", deadCode},
+				{"govulncheck", "known vulnerabilities in what each module requires, if the database can be reached", govulncheck},
+				tidy, format,
+				{"workflows", "actionlint of the workflows of GitHub", lintWorkflows},
 			},
 			{{"demo", "make demo", func(ctx context.Context, r *report) error { return r.check(ctx, ".", nil, "make", "demo") }}},
 		},
@@ -305,7 +302,7 @@ func exampleModule(ctx context.Context, r *report) error {
 // deployFiles tests what is in deploy/.
 func deployFiles(ctx context.Context, r *report) error {
 	return errors.Join(
-		r.goTest(ctx, clusterDir, built(inCluster...), "-vet=all", deployTests),
+		r.goTest(ctx, clusterDir, built(inCluster...), deployTests),
 		r.check(ctx, clusterDir, inCluster, "go", "mod", "tidy", "-diff"))
 }
 
@@ -334,7 +331,7 @@ func killTests(times int) func(context.Context, *report) error {
 
 // realServer tests the package that builds and starts an API server.
 func realServer(ctx context.Context, r *report) error {
-	if err := r.goTest(ctx, clusterDir, inCluster, "-vet=all", "-timeout=40m", "./apiserver"); err != nil {
+	if err := r.goTest(ctx, clusterDir, inCluster, "-vet=all", "-timeout=40m", "./apiserver", deployTests); err != nil {
 		return err
 	}
 	script, reason, err := installWine(ctx, r)

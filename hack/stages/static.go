@@ -19,7 +19,7 @@ import (
 func tool(name string) string { return absolute(filepath.Join("bin", "tools", name)) }
 
 func buildTools(ctx context.Context, r *report) error {
-	return r.check(ctx, releaseDir, alone, "go", "build", "-o", tool("")+"/", "honnef.co/go/tools/cmd/staticcheck", "golang.org/x/tools/cmd/deadcode", "golang.org/x/vuln/cmd/govulncheck", "github.com/rhysd/actionlint/cmd/actionlint")
+	return r.check(ctx, releaseDir, alone, "go", "build", "-o", tool("")+"/", "./lint", "golang.org/x/tools/cmd/deadcode", "golang.org/x/vuln/cmd/govulncheck", "github.com/rhysd/actionlint/cmd/actionlint")
 }
 
 // checkFormat runs gofmt over the Go files that git knows or would add.
@@ -72,23 +72,25 @@ func forWindows(ctx context.Context, modules []string) (packages []string, err e
 	return slices.Compact(packages), err
 }
 
-// vet runs go vet for Linux, and for Windows on what has files for it. Tests do not vet, except those of
-// modules that are only for Linux.
+// linted returns the modules whose packages are vetted and linted. Tests do not vet, except those of
+// modules that are only for Linux, in make apiserver and make cluster.
+func linted() []string { return slices.Concat(modules, []string{mountDir, exampleDir, labDir}) }
+
 // The code does not depend on the architecture; the stage build compiles it for arm64.
 func vet(ctx context.Context, r *report) error {
-	more := []string{mountDir, exampleDir, labDir}
-	packages, err := forWindows(ctx, append(more, modules...))
+	packages, err := forWindows(ctx, linted())
 	return errors.Join(err,
-		r.check(ctx, ".", nil, "go", append([]string{"vet"}, workspace(append(more, modules...)...)...)...),
+		r.check(ctx, ".", nil, "go", append([]string{"vet"}, workspace(linted()...)...)...),
 		r.check(ctx, ".", windows(), "go", append([]string{"vet"}, packages...)...))
 }
 
-// staticcheck checks all packages for Linux, and for Windows those with files for it.
-func staticcheck(ctx context.Context, r *report) error {
-	packages, err := forWindows(ctx, modules)
+// lint checks all packages for Linux, and for Windows those with files for it.
+func lint(ctx context.Context, r *report) error {
+	packages, err := forWindows(ctx, linted())
 	return errors.Join(err,
-		r.check(ctx, ".", nil, tool("staticcheck"), workspace()...),
-		r.check(ctx, ".", windows(), tool("staticcheck"), packages...))
+		r.check(ctx, ".", nil, tool("lint"), workspace(linted()...)...),
+		r.check(ctx, ".", windows(), tool("lint"), packages...),
+		r.check(ctx, releaseDir, alone, tool("lint"), "./..."))
 }
 
 // lintWorkflows checks the workflows of GitHub.
