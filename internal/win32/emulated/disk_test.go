@@ -42,25 +42,6 @@ func TestImagesStaySparse(t *testing.T) {
 	}
 }
 
-func TestHolesReadAsZeros(t *testing.T) {
-	n := blank(t, nodespec.Config{}, nodespec.Disk{Size: 64 * mib})
-	h := drive(t, n, readWrite)
-	want := make([]byte, 8*mib)
-	for _, at := range []int{0, mib - 512, mib, 2*mib + 4096, 8*mib - 512} {
-		sector := bytes.Repeat([]byte{byte(at>>9) | 1}, 512)
-		copy(want[at:], sector)
-		if _, err := n.WriteAt(h, sector, int64(at)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct{ from, to int }{{0, 8 * mib}, {512, 8*mib - 512}, {mib, mib + 512}, {3 * mib, 4 * mib}, {mib - 1024, 2*mib + 8192}} {
-		got := bytes.Repeat([]byte{0xFF}, c.to-c.from)
-		if n, err := n.ReadAt(h, got, int64(c.from)); n != len(got) || err != nil || !bytes.Equal(got, want[c.from:c.to]) {
-			t.Errorf("ReadAt of bytes %d to %d = %d, %v, or with other bytes than were written", c.from, c.to, n, err)
-		}
-	}
-}
-
 func TestDiskQueries(t *testing.T) {
 	n := blank(t, nodespec.Config{}, nodespec.Disk{
 		Size: gib, SectorSize: 4096, Bus: "scsi", Vendor: "Google  ", Product: "PersistentDisk", Serial: "pd-1",

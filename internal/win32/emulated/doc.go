@@ -33,5 +33,5 @@
 // like Windows after the end of the process that used it: handles are closed,
 // and files marked for deletion are deleted. Two
 // operations take several transactions: a format with a duration, and a restart
-// of Windows, which starts over if it was interrupted.
+// of Windows.
 package emulated

@@ -63,14 +63,13 @@ func Open(cfg nodespec.Config, m Machine) (*Node, error) {
 }
 
 func (n *Node) open(dir string) error {
-	pending, err := n.Open(dir)
-	if err != nil {
+	if err := n.Open(dir); err != nil {
 		return err
 	}
 	if !n.Made() {
 		return n.create()
 	}
-	return n.load(pending)
+	return n.load()
 }
 
 // applyDue applies what Windows does by itself.

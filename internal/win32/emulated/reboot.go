@@ -10,65 +10,34 @@ import (
 // persistent attributes, growth and newly attached disks become visible, the
 // services that Windows starts at boot run, SMB mappings are disconnected, and
 // iSCSI sessions have ended. nodespec.Windows.DiskNumbers says which numbers disks
-// get.
+// get. It takes several transactions, and does not go on if the process is killed in between.
 func (n *Node) Reboot() error {
 	if err := n.Lock(); err != nil {
 		return err
 	}
 	defer n.Unlock()
-	return n.reboot()
-}
-
-// rebootKey exists during a restart of Windows. A restart takes several
-// transactions; an interrupted one starts again when the node is opened.
-const rebootKey = "reboot"
-
-type rebootRecord struct {
-	Numbered bool `json:"numbered,omitempty"` // the disks have their new numbers
-}
-
-func (n *Node) reboot() error {
-	var record rebootRecord
-	if _, interrupted := n.Store.Get(rebootKey); interrupted {
-		if err := n.Store.Read(rebootKey, &record); err != nil {
-			return fmt.Errorf("reboot: %w", err)
-		}
+	err := n.CloseAll(func(t *kernel.Tx) { n.CutOff(t, true) })
+	if err == nil {
+		err = n.Transact(func(t *kernel.Tx) error {
+			n.GrowAll(t)
+			n.Services.Boot(t)
+			n.Network.Boot(t)
+			return nil
+		})
 	}
-	if err := n.CloseAll(func(t *kernel.Tx) {
-		t.Put(rebootKey, record)
-		n.CutOff(t, true)
-	}); err != nil {
-		return fmt.Errorf("reboot: %w", n.Cause(err))
+	if err == nil {
+		err = n.Initiator.Boot()
 	}
-	err := n.Transact(func(t *kernel.Tx) error {
-		n.GrowAll(t)
-		n.Services.Boot(t)
-		n.Network.Boot(t)
-		return nil
-	})
+	if err == nil {
+		err = n.Transact(func(t *kernel.Tx) error { n.Renumber(t); return nil })
+	}
+	if err == nil {
+		err = n.Disks.Restart()
+	}
 	if err != nil {
 		return fmt.Errorf("reboot: %w", n.Cause(err))
 	}
-	if err := n.Initiator.Boot(); err != nil {
-		return fmt.Errorf("reboot: %w", n.Cause(err))
-	}
-	if !record.Numbered {
-		err := n.Transact(func(t *kernel.Tx) error {
-			n.Renumber(t)
-			t.Put(rebootKey, rebootRecord{Numbered: true})
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("reboot: %w", n.Cause(err))
-		}
-	}
-	if err := n.Disks.Restart(); err != nil {
-		return fmt.Errorf("reboot: %w", n.Cause(err))
-	}
 	n.Volumes.Restart()
-	if err := n.Transact(func(t *kernel.Tx) error { t.Delete(rebootKey); return nil }); err != nil {
-		return fmt.Errorf("reboot: %w", n.Cause(err))
-	}
 	return nil
 }
 

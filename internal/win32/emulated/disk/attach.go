@@ -195,7 +195,7 @@ func (n *Disks) attachDisk(c nodespec.Disk, status Status) (uint32, error) {
 		}
 	}
 	if !back && c.Content == nodespec.ContentImage {
-		if err := n.FillImage(state.ID, c.Image); err != nil {
+		if err := kernel.CopyImage(image, c.Image); err != nil {
 			undo()
 			return 0, err
 		}

@@ -405,7 +405,7 @@ func (d *Disk) wholeSectors(n int, off int64) error {
 }
 
 func (d *Disk) ReadImage(p []byte, off int64) (int, error) {
-	size, err := kernel.ReadImage(d.Image, p, off)
+	size, err := d.Image.ReadAt(p, off)
 	if err != nil && !errors.Is(err, io.EOF) {
 		d.n.Log.Error("Failed to read a disk image", "image", d.Image.Name(), "err", err)
 		return size, win32.ERROR_IO_DEVICE // Source: node, a disk image cannot be read

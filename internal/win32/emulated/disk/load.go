@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/ptable"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -40,16 +39,11 @@ func (n *Disks) ReadStates() ([]Record, error) {
 	return attached, nil
 }
 
-// Load opens the images of disks, makes the pending writes in them, and adds the disks.
-func (n *Disks) Load(attached []Record, pending []journal.ImageWrite) error {
+// Load opens the images of disks, and adds the disks.
+func (n *Disks) Load(attached []Record) error {
 	slices.SortFunc(attached, func(a, b Record) int { return cmp.Compare(a.Number, b.Number) })
 	for _, s := range attached {
 		if _, err := n.OpenImage(s.ID, s.Size); err != nil {
-			return err
-		}
-	}
-	for _, w := range pending {
-		if err := n.ApplyWrite(w); err != nil {
 			return err
 		}
 	}

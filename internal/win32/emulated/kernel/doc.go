@@ -4,9 +4,9 @@
 //
 // # State
 //
-// One call is one transaction, which is written to a journal before the call
-// returns: killing the process loses nothing of a call that has returned. See
-// package journal for the format and its limits. Only one process can
+// One call is one transaction. Before the call returns, what it changes in images is written
+// there, and then the rest to a journal: killing the process loses nothing of a call that has
+// returned. See package journal for the format and its limits. Only one process can
 // hold the state directory. The images in it are ordinary disk images. Tools
 // such as sgdisk and blkid read them. A tool may change them while the node is
 // closed, or in the range of a volume that the node is not using at that

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/journal"
 )
 
 // Image returns the open image of an attached disk, or nil.
@@ -18,7 +16,6 @@ func (n *Kernel) Image(id string) *os.File { return n.images[id] }
 func (n *Kernel) CloseImage(id string) error {
 	f := n.images[id]
 	delete(n.images, id)
-	delete(n.written, id)
 	return f.Close()
 }
 
@@ -30,11 +27,6 @@ func (n *Kernel) imagePath(id string) string {
 	return filepath.Join(n.Store.Dir(), "disk-"+id+".img")
 }
 
-// writtenChunk is the size of the chunks for which a node remembers whether it has
-// written to an image that it created. Without this, on systems that cannot report
-// holes, such as Windows, zeroing a range would mean reading all of it.
-const writtenChunk = 1 << 20
-
 // CreateImage creates the image of a new disk. The file is sparse: a 3 TiB disk
 // takes only the space of what is written to it.
 func (n *Kernel) CreateImage(id string, size uint64) (*os.File, error) {
@@ -45,19 +37,15 @@ func (n *Kernel) CreateImage(id string, size uint64) (*os.File, error) {
 	if err := makeSparse(f); err != nil {
 		n.Log.Debug("Failed to make a disk image sparse", "image", f.Name(), "err", err)
 	}
-	f, err = n.useImage(f, id, size)
-	if err != nil {
+	if f, err = n.useImage(f, id, size); err != nil {
 		os.Remove(n.imagePath(id))
-		return nil, err
 	}
-	n.written[id] = map[uint64]struct{}{}
-	return f, nil
+	return f, err
 }
 
 // OpenImage opens the image of an existing disk. While the disk was detached, other
 // programs may have written to the image.
 func (n *Kernel) OpenImage(id string, size uint64) (*os.File, error) {
-	delete(n.written, id)
 	f, err := os.OpenFile(n.imagePath(id), os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -117,78 +105,23 @@ func FitImage(f *os.File, size uint64) error {
 	return nil
 }
 
-// ApplyWrite makes a write of the journal in its image.
-func (n *Kernel) ApplyWrite(w journal.ImageWrite) error {
-	f := n.images[w.Disk]
-	if f == nil {
-		return nil // the disk has been discarded
-	}
-	chunks, known := n.written[w.Disk]
-	switch {
-	case w.Data != nil && known:
-		for c := w.Offset / writtenChunk; c*writtenChunk < w.Offset+uint64(len(w.Data)); c++ {
-			chunks[c] = struct{}{}
-		}
-	case w.Data == nil && known:
-		for c := range chunks {
-			from, end := max(c*writtenChunk, w.Offset), min((c+1)*writtenChunk, w.Offset+w.Length)
-			if from >= end {
-				continue
-			}
-			if err := zeroRange(f, from, end-from); err != nil {
-				return err
-			}
-		}
-		return nil
-	case w.Data == nil:
-		return zeroRange(f, w.Offset, w.Length)
-	}
-	_, err := f.WriteAt(w.Data, int64(w.Offset))
-	return err
+// imageWrite is a write of a call to the image of a disk: data, or zeros if that is nil.
+type imageWrite struct {
+	disk        string
+	off, length uint64
+	data        []byte
 }
 
-// ReadImage fills p with the bytes of f at off. It does not read holes, which are most of
-// what a look at a disk covers.
-func ReadImage(f *os.File, p []byte, off int64) (done int, err error) {
-	const chunk = 64 << 10
-	for done < len(p) {
-		from := off + int64(done)
-		at, err := nextData(f, uint64(from))
-		if err != nil {
-			return done, err
-		}
-		hole := int(min(at-uint64(from), uint64(len(p)-done)))
-		clear(p[done : done+hole])
-		done += hole
-		n, err := f.ReadAt(p[done:min(done+chunk, len(p))], off+int64(done))
-		done += n
-		if err != nil {
-			return done, err
-		}
-	}
-	return done, nil
-}
-
-// zeroRange makes length bytes at off read as zeros. It writes only where they do not
-// already, so that holes stay holes.
-func zeroRange(f *os.File, off, length uint64) error {
-	info, err := f.Stat()
-	if err != nil {
+// writeImage makes a write. It writes zeros only where there are others, so that holes stay holes.
+func (n *Kernel) writeImage(w imageWrite) error {
+	f := n.images[w.disk]
+	if w.data != nil {
+		_, err := f.WriteAt(w.data, int64(w.off))
 		return err
 	}
-	end := min(off+length, uint64(info.Size()))
-	buf := make([]byte, len(zeros))
-	for off < end {
-		at, err := nextData(f, off)
-		if err != nil {
-			return err
-		}
-		if at >= end {
-			return nil
-		}
-		off = at
-		chunk := buf[:min(uint64(len(buf)), end-off)]
-		if _, err := f.ReadAt(chunk, int64(off)); err != nil && !errors.Is(err, io.EOF) {
+	for off, end := w.off, w.off+w.length; off < end; {
+		chunk := make([]byte, min(uint64(len(zeros)), end-off))
+		if _, err := f.ReadAt(chunk, int64(off)); err != nil {
 			return err
 		}
 		if !allZero(chunk) {
@@ -218,12 +151,6 @@ func (n *Kernel) RemoveImages(known func(id string) bool) error {
 		}
 	}
 	return nil
-}
-
-// FillImage copies the file at path to the image of a new disk.
-func (n *Kernel) FillImage(id, path string) error {
-	delete(n.written, id)
-	return CopyImage(n.images[id], path)
 }
 
 // CopyImage copies the file at path to image. Zeros stay holes.

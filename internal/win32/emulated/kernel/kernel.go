@@ -40,9 +40,8 @@ type Kernel struct {
 	lock     *flock.Flock
 	tempDir  string // removed by Close; "" if the state is kept
 	closed   bool
-	broken   error                          // why the node returns ERROR_IO_DEVICE
-	images   map[string]*os.File            // by disk identity, only attached disks
-	written  map[string]map[uint64]struct{} // by disk identity, for images created since Open: chunks that may not be zero
+	broken   error               // why the node returns ERROR_IO_DEVICE
+	images   map[string]*os.File // by disk identity, only attached disks
 	handles  map[win32.Handle]*openHandle
 	lastOpen win32.Handle
 
@@ -63,9 +62,9 @@ type Machine struct {
 func New(cfg nodespec.Config, win behavior.Windows, m Machine, due func()) *Kernel {
 	n := &Kernel{
 		Config: cfg, Windows: win, Log: cfg.Log, Now: m.Now, Sleep: m.Sleep, Rand: m.Rand, due: due,
-		images: map[string]*os.File{}, written: map[string]map[uint64]struct{}{}, handles: map[win32.Handle]*openHandle{},
+		images: map[string]*os.File{}, handles: map[win32.Handle]*openHandle{},
 	}
-	n.Tx.n = n
+	n.Tx.n, n.Tx.record = n, journal.Record{}
 	if n.Log == nil {
 		n.Log = slog.Default()
 	}
@@ -81,40 +80,35 @@ func New(cfg nodespec.Config, win behavior.Windows, m Machine, due func()) *Kern
 	return n
 }
 
-// Open opens the state directory. pending are image writes that the last process may not
-// have made.
-func (n *Kernel) Open(dir string) (pending []journal.ImageWrite, err error) {
+// Open opens the state directory.
+func (n *Kernel) Open(dir string) (err error) {
 	if dir == "" {
 		if n.tempDir, err = os.MkdirTemp("", "emulated-node-"); err != nil {
-			return nil, err
+			return err
 		}
 		dir = n.tempDir
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
+		return fmt.Errorf("state directory: %w", err)
 	}
 	lock := flock.New(filepath.Join(dir, "lock"))
 	held, err := lock.TryLock()
 	if err != nil {
-		return nil, fmt.Errorf("state directory %q: lock: %w", dir, err)
+		return fmt.Errorf("state directory %q: lock: %w", dir, err)
 	}
 	if !held {
-		return nil, fmt.Errorf("state directory %q is in use by another process (it holds the lock on %q)", dir, lock.Path())
+		return fmt.Errorf("state directory %q is in use by another process (it holds the lock on %q)", dir, lock.Path())
 	}
 	n.lock = lock
-	if n.Store, pending, err = journal.Open(dir); err != nil {
-		return nil, fmt.Errorf("state directory %q: %w", dir, err)
+	if n.Store, err = journal.Open(dir); err != nil {
+		return fmt.Errorf("state directory %q: %w", dir, err)
 	}
-	return pending, nil
+	return nil
 }
 
 // nodeKey is stored last when a node is created. A state directory without it is
 // incomplete.
 const nodeKey = "node"
-
-type nodeRecord struct {
-	Format int `json:"format"`
-}
 
 // Made reports whether the node has been created.
 func (n *Kernel) Made() bool {
@@ -124,7 +118,7 @@ func (n *Kernel) Made() bool {
 
 // FinishMaking stores that the node has been created.
 func (n *Kernel) FinishMaking() error {
-	return n.Cause(n.Transact(func(t *Tx) error { t.Put(nodeKey, nodeRecord{journal.Format}); return nil }))
+	return n.Cause(n.Transact(func(t *Tx) error { t.Put(nodeKey, true); return nil }))
 }
 
 // Close closes the node and all its handles. It leaves the state in its directory and
@@ -139,9 +133,6 @@ func (n *Kernel) Close() error {
 	clear(n.handles)
 	var errs []error
 	if n.Store != nil {
-		if n.broken == nil && n.tempDir == "" && n.Store.Size() > 0 {
-			errs = append(errs, n.Store.Compact())
-		}
 		errs = append(errs, n.Store.Close())
 	}
 	for _, f := range n.images {

@@ -11,8 +11,8 @@ import (
 )
 
 // Tx is one transaction: one Win32 call. It collects the changes that the call makes
-// to the store and to disk images. If the call succeeds, [Kernel.do] writes them as one
-// journal record; if it fails, that drops them.
+// to the store and to disk images. If the call succeeds, [Kernel.Do] writes those of images and
+// then those of the store, as one line of the journal; if it fails, that drops them.
 //
 // Memory follows the same rule in one of two ways. Either the call checks
 // everything before it changes anything, or it makes its changes of memory in
@@ -22,6 +22,7 @@ type Tx struct {
 	// Privilege is the privilege that is enabled for this call, or "".
 	Privilege string
 	record    journal.Record
+	writes    []imageWrite
 	commits   []func()
 	undos     []func()
 	Err       error // the error of a method that returns none
@@ -54,15 +55,12 @@ func (t *Tx) WriteImage(disk string, off uint64, b []byte) {
 		t.ZeroImage(disk, off, uint64(len(b)))
 		return
 	}
-	t.record.Write(disk, off, b)
+	t.writes = append(t.writes, imageWrite{disk, off, uint64(len(b)), b})
 }
 
 // ZeroImage writes length zeros at off of a disk's image.
 func (t *Tx) ZeroImage(disk string, off, length uint64) {
-	if length == 0 {
-		return
-	}
-	t.record.Zero(disk, off, length)
+	t.writes = append(t.writes, imageWrite{disk, off, length, nil})
 }
 
 // OnCommit calls f after the record is written and before the call returns, in the
@@ -75,8 +73,8 @@ func (t *Tx) OnRollback(f func()) { t.undos = append(t.undos, f) }
 
 // reset prepares t for the next call.
 func (t *Tx) reset() {
-	t.record.Reset()
-	t.commits, t.undos, t.Err, t.Privilege = t.commits[:0], t.undos[:0], nil, ""
+	clear(t.record)
+	t.writes, t.commits, t.undos, t.Err, t.Privilege = t.writes[:0], t.commits[:0], t.undos[:0], nil, ""
 }
 
 func (t *Tx) rollback() {
@@ -85,33 +83,35 @@ func (t *Tx) rollback() {
 	}
 }
 
-// commit writes the record, then the images, then memory. If the journal or an
-// image cannot be written, memory and disk may disagree, and the node returns
-// ERROR_IO_DEVICE from then on.
+// commit writes the images, then the record, then memory. A process that is killed in between has
+// written to an image in a call that never returned: what is stored is read again from the
+// images. If an image or the journal cannot be written, memory and disk may disagree, and the
+// node returns ERROR_IO_DEVICE from then on.
 func (t *Tx) commit() error {
 	if t.Err != nil {
 		t.rollback()
 		t.n.Log.Error("Failed to store a change of the emulated node", "err", t.Err)
 		return win32.ERROR_IO_DEVICE // Source: node, it cannot store its state
 	}
-	if !t.record.Empty() {
-		if err := t.n.Store.Commit(&t.record); err != nil {
+	for _, w := range t.writes {
+		if err := t.n.writeImage(w); err != nil {
+			t.rollback()
+			return t.n.BreakDown("write a disk image", err)
+		}
+	}
+	if len(t.record) > 0 {
+		if err := t.n.Store.Commit(t.record); err != nil {
 			t.rollback()
 			return t.n.BreakDown("write the journal", err)
-		}
-		for _, w := range t.record.Writes() {
-			if err := t.n.ApplyWrite(w); err != nil {
-				return t.n.BreakDown("write a disk image", err)
-			}
 		}
 	}
 	for _, f := range t.commits {
 		f()
 	}
-	if !t.record.Empty() {
+	if len(t.record)+len(t.writes) > 0 {
 		t.n.changed()
 		if err := t.n.Store.CompactIfDue(); err != nil {
-			t.n.Log.Warn("Failed to write a snapshot of the emulated node; keeping the journal", "err", err)
+			t.n.Log.Warn("Failed to shorten the journal of the emulated node; going on with the long one", "err", err)
 		}
 	}
 	return nil
