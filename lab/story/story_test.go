@@ -88,7 +88,7 @@ func TestRunStops(t *testing.T) {
 	n := simnode.New(t)
 	c := start(t, n)
 	c.Retry = 1
-	if _, err := n.Fail(simnode.Fault{Call: winapi.Format, Error: winapi.ERROR_IO_DEVICE}); err != nil {
+	if _, err := n.Fail(simnode.Fault{Call: winapi.Format, Error: "ERROR_IO_DEVICE"}); err != nil {
 		t.Fatal(err)
 	}
 	steps, err := story.Run(t.Context(), c)
@@ -104,7 +104,7 @@ func TestRunStops(t *testing.T) {
 func TestRunRepeats(t *testing.T) {
 	n := simnode.New(t)
 	c := start(t, n)
-	if _, err := n.Fail(simnode.Fault{Call: winapi.Format, Error: winapi.ERROR_IO_DEVICE, Times: 1}); err != nil {
+	if _, err := n.Fail(simnode.Fault{Call: winapi.Format, Error: "ERROR_IO_DEVICE", Times: 1}); err != nil {
 		t.Fatal(err)
 	}
 	c.Retry = time.Hour

@@ -7,7 +7,7 @@
 //		lab := winlab.Start(t, n, "bin/driver.exe", "--nodeid=node-1")
 //		conn, err := grpc.NewClient("passthrough:///"+lab.Endpoint(), …)
 //		…
-//		n.Fail(simnode.Fault{Call: winapi.Format, Error: winapi.ERROR_IO_DEVICE, Times: 1})
+//		n.Fail(simnode.Fault{Call: winapi.Format, Error: "ERROR_IO_DEVICE", Times: 1})
 //		n.DetachDisk(1)
 //		lab.Proxy.Stop()
 //		lab.Kill()

@@ -68,7 +68,7 @@ func ExampleNode_Fail() {
 		log.Fatal(err)
 	}
 
-	fault, err := n.Fail(simnode.Fault{Call: winapi.Format, Error: winapi.ERROR_IO_DEVICE, Times: 1})
+	fault, err := n.Fail(simnode.Fault{Call: winapi.Format, Error: "ERROR_IO_DEVICE", Times: 1})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func ExampleFault() {
 	}
 	defer n.Close()
 	_, err = n.Fail(simnode.Fault{
-		Call: winapi.DeviceIoControl, Code: winapi.IOCTL_DISK_CREATE_DISK, Path: "PhysicalDrive2",
+		Call: winapi.DeviceIoControl, CodeName: "IOCTL_DISK_CREATE_DISK", Path: "PhysicalDrive2",
 		Do: func() {
 			if err := n.DetachDisk(2); err != nil {
 				log.Fatal(err)

@@ -22,7 +22,7 @@ type Call struct {
 	Err error
 }
 
-// CodeName returns the name of Code in package winapi, such as
+// CodeName returns Microsoft's name of Code, such as
 // "IOCTL_DISK_GROW_PARTITION", or the number in hex if it has no name. It returns "" for a
 // call without a code.
 func (c Call) CodeName() string {

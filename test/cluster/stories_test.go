@@ -38,7 +38,7 @@ func TestStories(t *testing.T) {
 		})},
 		{"kubelet-killed-while-it-publishes", killed(held{
 			method: "NodePublishVolume", done: linked, mounts: 1,
-			call: simnode.Fault{Call: winapi.DeviceIoControl, Code: winapi.FSCTL_SET_REPARSE_POINT, Path: `\pods\`},
+			call: simnode.Fault{Call: winapi.DeviceIoControl, CodeName: "FSCTL_SET_REPARSE_POINT", Path: `\pods\`},
 		})},
 		{"node-rebooted", rebooted},
 		{"proxy-upgraded", upgraded},

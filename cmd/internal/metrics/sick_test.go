@@ -122,7 +122,7 @@ func TestScrapesOfSickNodes(t *testing.T) {
 			return err
 		}, []string{`csi_proxy_calls_in_flight{group="volume",phase="running"} 32`, `csi_proxy_oldest_call_seconds{group="volume"} 30`}},
 		"formats fail": {func(m *member) error {
-			err := m.slow(simnode.Fault{Call: winapi.Format, Error: winapi.ERROR_IO_DEVICE})
+			err := m.slow(simnode.Fault{Call: winapi.Format, Error: "ERROR_IO_DEVICE"})
 			m.stage(kubelet + "pod")
 			return err
 		}, []string{`csi_proxy_failures_total{group="volume",kind="node"} 1`}},

@@ -147,7 +147,7 @@ func lifecycles(t *testing.T, s setup, n int) {
 }
 
 // failures are the errors with which calls of Windows fail.
-var failures = []string{winapi.ERROR_GEN_FAILURE, winapi.ERROR_ACCESS_DENIED, winapi.ERROR_NOT_READY}
+var failures = []string{"ERROR_GEN_FAILURE", "ERROR_ACCESS_DENIED", "ERROR_NOT_READY"}
 
 // failOften makes a random call of Windows fail, until ctx ends.
 func (e *env) failOften(ctx context.Context) (times int) {

@@ -8,7 +8,7 @@ import (
 )
 
 // Fault makes a Win32 call of the services fail or take longer, or runs a function before
-// it. Package winapi has the names and numbers.
+// it. Package winapi has the names of the calls.
 type Fault struct {
 	// Call is the name of the call, such as "Format". "*" means every call except
 	// CloseHandle.

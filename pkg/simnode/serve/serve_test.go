@@ -157,7 +157,7 @@ func TestKill(t *testing.T) {
 		return err
 	}
 	in, killed := make(chan bool), make(chan bool)
-	_, err = n.Fail(simnode.Fault{Call: winapi.DeviceIoControl, Code: winapi.IOCTL_DISK_CREATE_DISK, Times: 1, Do: func() { close(in); <-killed }})
+	_, err = n.Fail(simnode.Fault{Call: winapi.DeviceIoControl, CodeName: "IOCTL_DISK_CREATE_DISK", Times: 1, Do: func() { close(in); <-killed }})
 	must(t, err)
 	answer := make(chan error)
 	go func() { answer <- partition() }()

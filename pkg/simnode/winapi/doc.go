@@ -1,13 +1,13 @@
-// Package winapi has the names and codes for a [simnode.Fault]: the Windows calls
-// that CSI Proxy makes, the codes that some of them take, and the errors that they
-// return. All are untyped constants with Microsoft's names. A call that stands for
-// several Windows functions has a name of its own.
+// Package winapi has the names of the Windows calls that CSI Proxy makes, for a [simnode.Fault].
+// A call that stands for several Windows functions has a name of its own. The codes that some
+// calls take, and the errors that they return, are Microsoft's names as text; the node refuses
+// one that it does not know, and says which one may be meant.
 //
 //	n.Fail(simnode.Fault{
-//		Call:  winapi.DeviceIoControl,
-//		Code:  winapi.IOCTL_DISK_GROW_PARTITION,
-//		Error: winapi.ERROR_INVALID_PARAMETER,
-//		Times: 1,
+//		Call:     winapi.DeviceIoControl,
+//		CodeName: "IOCTL_DISK_GROW_PARTITION",
+//		Error:    "ERROR_INVALID_PARAMETER",
+//		Times:    1,
 //	})
 //
 // # Which call to make fail
