@@ -32,21 +32,9 @@ func (n *Node) AddSMBServer(s SMBServer) error {
 	return refused(n.emulated.AddSMBServer(s))
 }
 
-// RemoveSMBServer removes a server with its shares and accounts. Mappings of its shares
-// stay, disconnected. [Node.SetSMBServerDown] makes a server unreachable for some time.
-func (n *Node) RemoveSMBServer(server string) error {
-	return refused(n.emulated.RemoveSMBServer(server))
-}
-
 // RemoveSMBShare removes a share with its content. A mapping of it stays, disconnected.
 func (n *Node) RemoveSMBShare(server, share string) error {
 	return refused(n.emulated.RemoveSMBShare(server, share))
-}
-
-// RemoveSMBAccount removes an account from a server. Existing connections keep working until
-// the server goes down.
-func (n *Node) RemoveSMBAccount(server, user string) error {
-	return refused(n.emulated.RemoveSMBAccount(server, user))
 }
 
 // AddSMBShare adds an empty share to a server.

@@ -166,47 +166,13 @@ func (n *Network) RemoveSMBShare(server, share string) error {
 			return fmt.Errorf("no share %q", share)
 		}
 		delete(s.Shares, foldSMB(share))
-		n.dropShare(t, s.Name, sh)
-		return nil
-	})
-}
-
-// dropShare deletes the file tree of a share and disconnects its mapping.
-func (n *Network) dropShare(t *kernel.Tx, server string, sh smbShare) {
-	ref, _ := winpath.ParseShare(`\\` + server + `\` + sh.Name) // validateSMBServer and makeShare refuse other names
-	if m, ok := n.smb.mappings[ref]; ok {
-		m.Status, m.Idle = win32.USE_DISCONN, false
-		n.setMapping(t, m)
-	}
-	n.closeShare(t, ref)
-	n.volumes.DropTree(t, sh.FSID)
-}
-
-// RemoveSMBAccount removes an account of a server. Its sessions last until the
-// server goes down.
-func (n *Network) RemoveSMBAccount(server, user string) error {
-	return n.changeServer(server, func(_ *kernel.Tx, s *smbServer) error {
-		if _, ok := s.Accounts[foldSMB(user)]; !ok {
-			return fmt.Errorf("no account %q", user)
+		ref, _ := winpath.ParseShare(`\\` + s.Name + `\` + sh.Name) // validateSMBServer and makeShare refuse other names
+		if m, ok := n.smb.mappings[ref]; ok {
+			m.Status, m.Idle = win32.USE_DISCONN, false
+			n.setMapping(t, m)
 		}
-		delete(s.Accounts, foldSMB(user))
-		return nil
-	})
-}
-
-// RemoveSMBServer removes a server for good, with its shares. Mappings of them
-// stay, but are disconnected.
-func (n *Network) RemoveSMBServer(server string) error {
-	return n.Change(func(t *kernel.Tx) error {
-		key := foldSMB(server)
-		s, ok := n.smb.servers[key]
-		if !ok {
-			return fmt.Errorf("no SMB server %q", server)
-		}
-		for _, sh := range s.Shares {
-			n.dropShare(t, s.Name, sh)
-		}
-		kernel.DeleteFrom(t, n.smb.servers, smbServerPrefix, key)
+		n.closeShare(t, ref)
+		n.volumes.DropTree(t, sh.FSID)
 		return nil
 	})
 }
