@@ -18,7 +18,7 @@ func FuzzNodeConfig(f *testing.F) {
 		"disks: [{size: 1GiB, sectorSize: 4096, serialNumber: A, location: {port: 1, path: 0, target: 2, lun: 3}}]",
 		"disks: [{size: -1}]",
 		"disks: [{size: 1GiB, content: gpt, partitions: [{}], bytes: [{at: 512, data: AAAA}]}]",
-		"iscsi: {portals: [10.0.0.1, '[fd00::1]:3261', {address: a}], targets: [{iqn: iqn.a, portals: [a], luns: [{disk: {bytes: [{at: 1, data: AQ==}]}}]}]}",
+		"iscsi: {portals: [10.0.0.1, '[fd00::1]:3261', a], targets: [{iqn: iqn.a, portals: [a], luns: [{disk: {bytes: [{at: 1, data: AQ==}]}}]}]}",
 		"disks: [{size: 16EiB}]",
 		"smbServers: [{name: s, shares: [{name: d}], accounts: [{user: u, password: p}]}]",
 		"services: [{name: MSiSCSI, state: running, startDelay: 1s, dependsOn: [RpcSs]}]",

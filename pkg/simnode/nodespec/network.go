@@ -15,8 +15,7 @@ type ISCSI struct {
 }
 
 // ISCSIPortal is the address and port of a portal. In JSON, YAML and flags it is a string
-// such as "10.0.0.1", "10.0.0.1:3260" or "[fd00::1]:3260". JSON and YAML may also have an
-// object with the fields address and port.
+// such as "10.0.0.1", "10.0.0.1:3260" or "[fd00::1]:3260".
 type ISCSIPortal struct {
 	Address string // IP address or host name
 	Port    uint16 // 0 means 3260
@@ -62,23 +61,9 @@ func (p ISCSIPortal) MarshalText() ([]byte, error) {
 	return []byte(p.Address), nil
 }
 
-// UnmarshalJSON implements [json.Unmarshaler].
-func (p *ISCSIPortal) UnmarshalJSON(b []byte) error {
-	if strings.HasPrefix(string(b), "{") {
-		o, err := Decode[struct {
-			Address string `json:"address"`
-			Port    uint16 `json:"port"`
-		}](b)
-		if err == nil {
-			*p = ISCSIPortal(o)
-		}
-		return err
-	}
-	text, err := Decode[string](b)
-	if err != nil {
-		return err
-	}
-	*p, err = ParseISCSIPortal(text)
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (p *ISCSIPortal) UnmarshalText(text []byte) (err error) {
+	*p, err = ParseISCSIPortal(string(text))
 	return err
 }
 

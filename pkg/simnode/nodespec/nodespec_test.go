@@ -42,8 +42,7 @@ func TestFieldsHaveJSONNames(t *testing.T) {
 
 func TestDecodeNamesUnknownFields(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"disks": [{"sise": 1}]}`:                                               `unknown field "sise"`,
-		`{"iscsi": {"targets": [{"portals": [{"adress": "a"}]}]}}`:               `unknown field "adress"`,
+		`{"disks": [{"sise": 1}]}`: `unknown field "sise"`,
 		`{"iscsi": {"targets": [{"luns": [{"disk": {"bus": "sas", "x": 1}}]}]}}`: `unknown field "x"`,
 		`{} {}`: "more text", ``: "empty", `{"rules": {}}`: `unknown field "rules"`,
 	} {
@@ -77,13 +76,12 @@ func TestPortals(t *testing.T) {
 	for text, want := range map[string]nodespec.ISCSIPortal{
 		`"10.0.0.1"`: {Address: "10.0.0.1"}, `"10.0.0.1:3261"`: {Address: "10.0.0.1", Port: 3261},
 		`"fd00::1"`: {Address: "fd00::1"}, `"[fd00::1]"`: {Address: "fd00::1"}, `"[fd00::1]:3261"`: {Address: "fd00::1", Port: 3261},
-		`{"address": "10.0.0.1"}`: {Address: "10.0.0.1"}, `{"address": "fd00::1", "port": 3261}`: {Address: "fd00::1", Port: 3261},
 	} {
 		if p, err := nodespec.Decode[nodespec.ISCSIPortal]([]byte(text)); err != nil || p != want {
 			t.Errorf("%s = %+v, %v, want %+v", text, p, err, want)
 		}
 	}
-	for _, text := range []string{`"10.0.0.1:0"`, `"10.0.0.1:65536"`, `"10.0.0.1:x"`, `3260`, `{"address": "a", "port": 65536}`, `{"port": "3260"}`} {
+	for _, text := range []string{`"10.0.0.1:0"`, `"10.0.0.1:65536"`, `"10.0.0.1:x"`, `3260`, `{"address": "a"}`} {
 		if p, err := nodespec.Decode[nodespec.ISCSIPortal]([]byte(text)); err == nil {
 			t.Errorf("%s = %+v, want an error", text, p)
 		}
