@@ -366,8 +366,8 @@ func table(d conformance.Disk, sector uint32) ([]ptable.Write, error) {
 		l.Partitions = append(l.Partitions, part)
 		at += length
 	}
-	if err := ptable.Check(l, geometry); err != nil {
-		return nil, err
+	if !ptable.Fits(l, geometry) {
+		return nil, errors.New("the partitions do not fit the disk")
 	}
 	return ptable.Encode(l, geometry, nil), nil
 }

@@ -90,8 +90,8 @@ func (n *Disks) content(t *kernel.Tx, d *Disk, c nodespec.Disk, letters map[stri
 			letters[key] = pc.Letter
 		}
 	}
-	if err := ptable.Check(l, geometry); err != nil {
-		return l, err
+	if !ptable.Fits(l, geometry) {
+		return l, errors.New("the partitions do not fit the disk")
 	}
 	for _, w := range ptable.Encode(l, geometry, nil) {
 		t.WriteImage(d.ID, w.Offset, w.Data)

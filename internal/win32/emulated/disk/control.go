@@ -284,7 +284,7 @@ func (d *Disk) setLayout(t *kernel.Tx, in []byte) error {
 			return win32.ERROR_INVALID_PARAMETER
 		}
 	}
-	if ptable.Check(l, geometry) != nil {
+	if !ptable.Fits(l, geometry) {
 		return win32.ERROR_INVALID_PARAMETER
 	}
 	first := make([]byte, d.Sector)
@@ -325,8 +325,8 @@ func (d *Disk) growPartition(t *kernel.Tx, in []byte) error {
 	if l.Style == win32.PARTITION_STYLE_GPT && d.n.Windows.GPTEnd == behavior.GPTEndMoves && ptable.Refit(&l, d.Geometry()) != nil {
 		return win32.ERROR_INVALID_PARAMETER
 	}
-	if ptable.Check(l, d.Geometry()) != nil {
-		if l.Style == win32.PARTITION_STYLE_GPT && ptable.Refit(&l, d.Geometry()) == nil && ptable.Check(l, d.Geometry()) == nil {
+	if !ptable.Fits(l, d.Geometry()) {
+		if l.Style == win32.PARTITION_STYLE_GPT && ptable.Refit(&l, d.Geometry()) == nil && ptable.Fits(l, d.Geometry()) {
 			d.n.Chosen("gptEnd", "Refuse to grow a partition beyond the usable range of the table", d.ID)
 		}
 		return win32.ERROR_INVALID_PARAMETER

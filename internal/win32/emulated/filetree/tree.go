@@ -2,9 +2,7 @@ package filetree
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,91 +75,37 @@ func New(c Changes) *Tree {
 	return t
 }
 
-// ErrCorrupt means that stored records are not a tree.
-var ErrCorrupt = errors.New("not a file tree")
-
-// Load returns the tree of the records that a [Changes] received, as JSON. It
-// returns [ErrCorrupt] for records that no sequence of mutations can produce.
+// Load returns the tree of the records that a [Changes] received, as JSON.
 func Load(records map[string][]byte) (*Tree, error) {
 	recs := make(map[ID]Record, len(records))
 	under := map[ID][]ID{}
 	t := &Tree{entries: make(map[ID]*Entry, len(records)), next: firstID, opens: map[*Open]struct{}{}}
 	for k, raw := range records {
 		n, err := strconv.ParseUint(k, 10, 63)
-		if err != nil || key(ID(n)) != k {
-			return nil, fmt.Errorf("%w: key %q", ErrCorrupt, k)
+		if err != nil {
+			return nil, err
 		}
 		var rec Record
 		if err := json.Unmarshal(raw, &rec); err != nil {
-			return nil, fmt.Errorf("%w: entry %s: %w", ErrCorrupt, k, err)
+			return nil, fmt.Errorf("entry %s: %w", k, err)
 		}
 		recs[ID(n)] = rec
 		under[rec.Parent] = append(under[rec.Parent], ID(n))
 		t.next = max(t.next, ID(n)+1)
 	}
-	if top := under[0]; len(top) != 1 || top[0] != RootID {
-		return nil, fmt.Errorf("%w: entries %v have no parent, want only the root %d", ErrCorrupt, top, RootID)
-	}
-	// Build the tree from the root down. An entry that is not reached has a file,
-	// a missing entry or itself as its parent.
 	t.root = t.add(RootID, recs[RootID], nil)
-	for at := []*Entry{t.root}; len(at) > 0; {
-		dir := at[0]
-		at = at[1:]
-		for _, id := range under[dir.id] {
-			if dir.children == nil {
-				return nil, fmt.Errorf("%w: entry %d is in %d, which is a file", ErrCorrupt, id, dir.id)
+	for at := []*Entry{t.root}; len(at) > 0; at = at[1:] {
+		for _, id := range under[at[0].id] {
+			if !at[0].IsDir() {
+				break
 			}
-			if old := dir.children[fold(recs[id].Name)]; old != nil {
-				return nil, fmt.Errorf("%w: entries %d and %d are both %q", ErrCorrupt, old.id, id, recs[id].Name)
-			}
-			at = append(at, t.add(id, recs[id], dir))
+			at = append(at, t.add(id, recs[id], at[0]))
 		}
 	}
-	if len(t.entries) != len(recs) {
-		return nil, fmt.Errorf("%w: only %d of %d entries are below the root", ErrCorrupt, len(t.entries), len(recs))
+	if len(t.entries) != len(recs) || !t.root.IsDir() {
+		return nil, fmt.Errorf("not a file tree: only %d of %d entries are below the root directory", len(t.entries), len(recs))
 	}
-	return t, t.Verify()
-}
-
-// Verify checks the invariants of a tree. Its errors wrap [ErrCorrupt].
-func (t *Tree) Verify() error {
-	bad := func(e *Entry, format string, args ...any) error {
-		return fmt.Errorf("%w: entry %d (%q): %s", ErrCorrupt, e.id, e.rec.Name, fmt.Sprintf(format, args...))
-	}
-	for id, e := range t.entries {
-		switch {
-		case e.id != id || e.gone:
-			return bad(e, "listed as %d, gone %t", id, e.gone)
-		case e.IsDir() != (e.children != nil) || len(e.order) != len(e.children) || !slices.IsSorted(e.order):
-			return bad(e, "directory %t, %d children, %d of them in order", e.IsDir(), len(e.children), len(e.order))
-		case e.IsDir() && e.rec.Size != 0 || e.rec.Size < 0:
-			return bad(e, "size %d", e.rec.Size)
-		case e.rec.Attributes&derived != 0:
-			return bad(e, "attributes %#x", e.rec.Attributes)
-		case e.rec.Reparse != nil && (CheckReparse(e.rec.Reparse, e.IsDir()) != nil || len(e.children) != 0):
-			return bad(e, "reparse point of %d bytes over %d children", len(e.rec.Reparse), len(e.children))
-		}
-		if e == t.root {
-			if e.parent != nil || e.rec.Parent != 0 || e.rec.Name != "" || !e.IsDir() || e.pending {
-				return bad(e, "is not a root")
-			}
-			continue
-		}
-		if err := CheckName(e.rec.Name); err != nil {
-			return bad(e, "name: %v", err)
-		}
-		if e.parent == nil || e.parent.id != e.rec.Parent || t.entries[e.rec.Parent] != e.parent || e.parent.children[fold(e.rec.Name)] != e {
-			return bad(e, "is not listed in its parent %d", e.rec.Parent)
-		}
-		steps := 0
-		for up := e; up != t.root; up = up.parent {
-			if steps++; steps > len(t.entries) {
-				return bad(e, "is inside itself")
-			}
-		}
-	}
-	return nil
+	return t, nil
 }
 
 // derived are the attributes that are not stored but computed.
@@ -172,9 +116,6 @@ func (t *Tree) Root() *Entry { return t.root }
 
 // Len returns the number of entries, including the root.
 func (t *Tree) Len() int { return len(t.entries) }
-
-// Opens returns the number of open handles.
-func (t *Tree) Opens() int { return len(t.opens) }
 
 // ID returns the entry's number.
 func (e *Entry) ID() ID { return e.id }
@@ -426,12 +367,4 @@ func (t *Tree) put(c Changes, e *Entry) {
 	if !e.gone {
 		c.Put(key(e.id), e.rec)
 	}
-}
-
-// Equal reports whether two trees have the same records.
-func (t *Tree) Equal(o *Tree) bool {
-	return maps.EqualFunc(t.entries, o.entries, func(a, b *Entry) bool {
-		return a.rec.Parent == b.rec.Parent && a.rec.Name == b.rec.Name && a.rec.Attributes == b.rec.Attributes &&
-			a.rec.Size == b.rec.Size && string(a.rec.Reparse) == string(b.rec.Reparse)
-	})
 }

@@ -250,76 +250,48 @@ func InUse(p win32.Partition) bool {
 	return p.MBRType != 0
 }
 
-// ErrLayout means that a layout cannot be written to a disk.
-var ErrLayout = errors.New("impossible partition table")
-
-// Check reports whether l can be the table of d. The limit is the usable range of
+// Fits reports whether l can be the table of d. The limit is the usable range of
 // l for a GPT, and 2^32 sectors for an MBR.
-func Check(l win32.Layout, d Disk) error {
-	bad := func(i int, format string, args ...any) error {
-		return fmt.Errorf("%w: entry %d: %s", ErrLayout, i, fmt.Sprintf(format, args...))
-	}
-	low, high := uint64(d.Sector), min(d.Size, uint64(d.Sector)<<32)
-	limit := 4
+func Fits(l win32.Layout, d Disk) bool {
+	low, high, limit := uint64(d.Sector), min(d.Size, uint64(d.Sector)<<32), 4
 	switch l.Style {
 	case win32.PARTITION_STYLE_GPT:
 		first, last, ok := d.usable(l.MaxPartitions)
 		if !ok || l.UsableOffset < first*uint64(d.Sector) || l.UsableLength > d.Size || l.UsableOffset > d.Size ||
 			l.UsableOffset+l.UsableLength > (last+1)*uint64(d.Sector) {
-			return fmt.Errorf("%w: usable range %d+%d on a disk of %d bytes", ErrLayout, l.UsableOffset, l.UsableLength, d.Size)
+			return false
 		}
-		low, high = l.UsableOffset, l.UsableOffset+l.UsableLength
-		limit = int(l.MaxPartitions)
+		low, high, limit = l.UsableOffset, l.UsableOffset+l.UsableLength, int(l.MaxPartitions)
 	case win32.PARTITION_STYLE_MBR:
 	default:
-		return fmt.Errorf("%w: partition style %d", ErrLayout, l.Style)
+		return false
 	}
-	ids := map[win32.GUID]bool{}
-	type extent struct{ from, to uint64 }
-	var seen []extent
-	active := false
-	for i, p := range l.Partitions {
+	var seen []win32.Partition
+	for _, p := range l.Partitions {
 		if p.Style != l.Style {
-			return bad(i, "style %d in a table of style %d", p.Style, l.Style)
+			return false
 		}
 		if !InUse(p) {
 			continue
 		}
-		if len(seen) == limit {
-			return bad(i, "the table has %d entries", limit)
-		}
-		s := uint64(d.Sector)
-		switch {
-		case p.Offset%s != 0 || p.Length%s != 0 || p.Length == 0:
-			return bad(i, "%d bytes at %d are not whole sectors of %d bytes", p.Length, p.Offset, s)
-		case p.Offset < low || p.Offset > high || p.Length > high-p.Offset:
-			return bad(i, "%d bytes at %d are outside the range %d to %d", p.Length, p.Offset, low, high)
+		sector := uint64(d.Sector)
+		if len(seen) == limit || p.Offset%sector != 0 || p.Length%sector != 0 || p.Length == 0 ||
+			p.Offset < low || p.Offset > high || p.Length > high-p.Offset ||
+			l.Style == win32.PARTITION_STYLE_GPT && (p.ID.IsZero() || len(win32.UTF16(p.Name)) > 36) {
+			return false
 		}
 		for _, o := range seen {
-			if p.Offset < o.to && o.from < p.Offset+p.Length {
-				return bad(i, "overlaps the partition at %d", o.from)
+			if p.Offset < o.Offset+o.Length && o.Offset < p.Offset+p.Length || p.Active && o.Active ||
+				l.Style == win32.PARTITION_STYLE_GPT && p.ID == o.ID {
+				return false
 			}
 		}
-		seen = append(seen, extent{p.Offset, p.Offset + p.Length})
-		if l.Style == win32.PARTITION_STYLE_GPT {
-			if p.ID.IsZero() || ids[p.ID] {
-				return bad(i, "partition id %v is zero or not unique", p.ID)
-			}
-			ids[p.ID] = true
-			if len(win32.UTF16(p.Name)) > 36 {
-				return bad(i, "name %q is longer than 36 characters", p.Name)
-			}
-		} else if p.Active {
-			if active {
-				return bad(i, "is a second active partition")
-			}
-			active = true
-		}
+		seen = append(seen, p)
 	}
-	return nil
+	return true
 }
 
-// Encode returns the writes that make l, which Check accepts, the table of d.
+// Encode returns the writes that make l, which [Fits], the table of d.
 // first is the disk's first sector; an MBR keeps its boot code.
 func Encode(l win32.Layout, d Disk, first []byte) []Write {
 	if l.Style == win32.PARTITION_STYLE_GPT {

@@ -76,8 +76,8 @@ func TestReadWrittenGPT(t *testing.T) {
 					}
 					end := (l.UsableOffset + l.UsableLength) / mib * mib
 					l.Partitions = []win32.Partition{basic(1, 4*mib, end-4*mib), basic(2, mib, 2*mib)}
-					if err := ptable.Check(l, m.disk); err != nil {
-						t.Fatal(err)
+					if !ptable.Fits(l, m.disk) {
+						t.Fatal("the table does not fit the disk")
 					}
 					m.write(t, ptable.Encode(l, m.disk, nil))
 					got, err := ptable.Read(m, m.disk)
@@ -262,7 +262,7 @@ func FuzzRead(f *testing.F) {
 				t.Errorf("partition %d: outside the usable range", i)
 			}
 		}
-		if ptable.Check(l, d) != nil || ptable.Superfloppy(l) {
+		if !ptable.Fits(l, d) || ptable.Superfloppy(l) {
 			return // other tools create tables that Windows reads but does not write
 		}
 		for _, w := range ptable.Encode(l, d, b[:sector]) {
