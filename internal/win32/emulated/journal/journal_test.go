@@ -72,18 +72,22 @@ func TestCommit(t *testing.T) {
 // Only the beginning of a last line is cut off. Another line that is no JSON is an error that
 // names the file and the line, and changes nothing.
 func TestDamagedState(t *testing.T) {
-	const a, b = `{"a":1}` + "\n", `{"b":1}` + "\n"
-	for _, c := range []struct{ text, keys, err string }{
-		{"", "", ""},
-		{a + b, "a b", ""},
-		{a + b[:1], "a", ""},
-		{a + b[:len(b)-1], "a", ""},
-		{a[:3], "", ""},
+	const a, b = `{"a":1}` + "\n", `{"b":{"c":[1,"x"]}}` + "\n"
+	type file struct{ text, keys, err string }
+	files := []file{
 		{a[:3] + "\n" + b, "", "line 1:"},
 		{a + "[]\n", "", "line 2:"},
 		{a + "\n" + b, "", "line 2:"},
 		{a + b[:3] + a, "", "line 2:"},
-	} {
+		{a + b, "a b", ""},
+	}
+	for at := range len(a) {
+		files = append(files, file{text: a[:at]})
+	}
+	for at := range len(b) {
+		files = append(files, file{text: a + b[:at], keys: "a"})
+	}
+	for _, c := range files {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "journal")
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
