@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,9 +32,9 @@ import (
 // has the shares data and logs, and the accounts ann and bob.
 type fixture struct {
 	*testing.T
-	win   *emulated.Node
-	log   *logged
-	state string
+	win *emulated.Node
+	api win32.API // win, or what is over it from the next start on
+	log *logged
 	// The services of the current process. start makes new ones.
 	node *node.Node
 	smb  *smb.SMB
@@ -59,9 +58,10 @@ func begin(t *testing.T, servers ...nodespec.SMBServer) *fixture {
 // beginOn is begin on a node with the given options.
 func beginOn(t *testing.T, c nodespec.Config) *fixture {
 	t.Helper()
-	f := &fixture{T: t, log: &logged{}, state: t.TempDir(), calls: map[string]int{}}
-	c.StateDir, c.Log, c.SMBServers = f.state, slog.New(slog.DiscardHandler), append(c.SMBServers, files)
+	f := &fixture{T: t, log: &logged{}, calls: map[string]int{}}
+	c.StateDir, c.Log, c.SMBServers = t.TempDir(), slog.New(slog.DiscardHandler), append(c.SMBServers, files)
 	f.win = nodetest.Open(t, c, emulated.Machine{})
+	f.api = f.win
 	f.start()
 	return f
 }
@@ -88,7 +88,7 @@ func (l *logged) String() string {
 // start starts a new process of CSI Proxy on the same node.
 func (f *fixture) start() {
 	f.Helper()
-	f.node = node.New(win32.Observe(f.win, func(c *win32.Call) error {
+	f.node = node.New(win32.Observe(f.api, func(c *win32.Call) error {
 		f.mu.Lock()
 		f.calls[c.Name]++
 		f.mu.Unlock()
@@ -359,18 +359,6 @@ func TestAccountWithoutRightsIsReplaced(t *testing.T) {
 	f.mappings(`\\files\data bob ok`)
 }
 
-// A request for another user keeps the mapping that its own link uses, if another share of the
-// server is in use.
-func TestTwoUsersOnOneServerKeepTheirShares(t *testing.T) {
-	f := begin(t)
-	v1, v2 := f.volume("v1"), f.volume("v2")
-	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
-	f.ok(f.mount(`\\files\logs`, v2, "ann", "ann-1"))
-	f.refused(f.mount(`\\files\logs`, v2, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `server "files"`, `"ann"`, `"bob"`)
-	f.mappings(`\\files\data ann ok`, `\\files\logs ann ok`)
-	f.read(v2)
-}
-
 // netbios is a Windows that reports the user of a mapping with the NetBIOS name of the domain,
 // which is not the first part of its DNS name.
 type netbios struct{ win32.API }
@@ -390,49 +378,15 @@ func (n netbios) UseEnum() ([]win32.Use, error) {
 func TestOneUserWithTwoNames(t *testing.T) {
 	const user = "ann@corp.example.com"
 	f := begin(t, nodespec.SMBServer{Name: "nas", Shares: []string{"data", "logs"}, Accounts: []nodespec.SMBAccount{{User: user, Password: "p"}}})
-	start := func() {
-		f.start()
-		f.node = node.New(netbios{f.win})
-		f.node.Log = slog.New(slog.NewTextHandler(f.log, nil))
-		var err error
-		f.fs, err = filesystem.New(filesystemapi.On(f.node))
-		f.ok(err)
-		f.smb, err = smb.New(smbapi.On(f.node), f.fs)
-		f.ok(err)
-	}
-	start()
+	f.api = netbios{f.win}
+	f.start()
 	v1, v2 := f.volume("v1"), f.volume("v2")
 	f.ok(f.mount(`\\nas\data`, v1, user, "p"))
 	f.ok(f.mount(`\\nas\logs`, v2, user, "p"))
 	f.ok(f.win.Reboot())
-	start()
+	f.start()
 	f.ok(f.mount(`\\nas\data`, v1, user, "p"))
 	f.ok(f.mount(`\\nas\logs`, v2, user, "p"))
-}
-
-// csi-driver-smb removes the mapping first, and then the link.
-func TestMappingIsRemovedWithLastLink(t *testing.T) {
-	f := begin(t)
-	v1, v2 := f.volume("v1"), f.volume("v2")
-	for name, unlink := range map[string]func(){
-		"Rmdir":                 func() { f.unlink(v2) },
-		"Rmdir without a drive": func() { f.unlink(strings.TrimPrefix(v2, "C:")) },
-		"RmdirContents": func() {
-			_, err := f.fs.RmdirContents(t.Context(), &filesystem.RmdirContentsRequest{Path: filepath.Dir(strings.ReplaceAll(v2, `\`, "/"))})
-			f.ok(err)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
-			f.ok(f.mount(`\\files\data`, v2, "ann", "ann-1"))
-			f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
-			f.ok(f.unmap(`\\files\data`))
-			f.unlink(v1)
-			f.mappings(`\\files\data ann ok`, `\\files\logs ann ok`)
-			unlink()
-			f.mappings(`\\files\logs ann ok`)
-		})
-	}
 }
 
 func TestMappingIsRemovedAfterOtherProgramRemovedLink(t *testing.T) {
@@ -542,46 +496,13 @@ func TestRmdirDoesNotWaitForAMappingThatCannotBeRemoved(t *testing.T) {
 	})
 }
 
-func TestManyUnusedMappings(t *testing.T) {
-	busy := nodespec.SMBServer{Name: "busy", Accounts: []nodespec.SMBAccount{{User: "old", Password: "old"}}}
-	for i := range 1000 {
-		busy.Shares = append(busy.Shares, fmt.Sprintf("s%03d", i))
-	}
-	f := begin(t, busy)
-	v := f.volume("v1")
-	cost := func() (new, remove map[string]int) {
-		t.Helper()
-		f.calls = map[string]int{}
-		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-		new = f.calls
-		f.unlink(v)
-		f.calls = map[string]int{}
-		f.ok(f.unmap(`\\files\data`))
-		return new, f.calls
-	}
-	cost() // the first request searches for links
-	newWithNone, removeWithNone := cost()
-	for _, share := range busy.Shares {
-		f.ok(f.win.UseAdd(win32.NewUse{Remote: `\\busy\` + share, User: "old", Password: win32.NewSecret("old")}))
-	}
-	newWithAll, removeWithAll := cost()
-	if fmt.Sprint(newWithNone) != fmt.Sprint(newWithAll) || fmt.Sprint(removeWithNone) != fmt.Sprint(removeWithAll) {
-		t.Errorf("Win32 calls without and with 1000 mappings: New %v and %v, Remove %v and %v", newWithNone, newWithAll, removeWithNone, removeWithAll)
-	}
-	if newWithAll["UseEnum"] > 2 || newWithAll["UseAdd"] != 1 || newWithAll["UseDel"] != 0 || removeWithAll["UseEnum"] != 0 || removeWithAll["UseDel"] != 1 {
-		t.Errorf("New makes the calls %v, Remove %v", newWithAll, removeWithAll)
-	}
-
-	// A start lists no mappings, which would load WMI into a process that may never need it.
-	f.start()
-	f.calls = map[string]int{}
+// A start lists no mappings, which would load WMI into a process that may never need it.
+func TestSurveyListsNoMappings(t *testing.T) {
+	f := begin(t)
 	f.ok(f.smb.Survey(t.Context()))
 	if n := f.calls["UseEnum"]; n != 0 {
 		t.Errorf("the start lists the mappings %d times", n)
 	}
-	// These mappings can be removed or used again.
-	f.ok(f.unmap(`\\busy\s001`))
-	f.ok(f.mount(`\\busy\s002`, v, "old", "old"))
 }
 
 // A mapping whose server is away is kept, whatever Windows says about the server: it could
@@ -1073,39 +994,6 @@ func TestPlantedLinksDoNotHarmAfterRestart(t *testing.T) {
 	})
 }
 
-// While Windows does not return from the removal of a mapping, those of other servers are
-// removed.
-func TestRemovalsOfOtherSharesDoNotWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		other := nodespec.SMBServer{Name: "other", Shares: []string{"data"}, Accounts: []nodespec.SMBAccount{{User: "ann", Password: "ann-1"}}}
-		f := begin(t, other)
-		f.ok(f.mount(`\\files\data`, "", "ann", "ann-1"))
-		f.ok(f.mount(`\\other\data`, "", "ann", "ann-1"))
-		answer := make(chan struct{})
-		hook := func(c *win32.Call) error {
-			if c.Name == "UseDel" && strings.Contains(c.Path, "files") {
-				<-answer
-			}
-			return c.Do()
-		}
-		f.hook.Store(&hook)
-		done := make(chan error)
-		go func() { done <- f.unmap(`\\files\data`) }()
-		synctest.Wait()
-		begun := time.Now()
-		f.ok(f.unmap(`\\other\data`))
-		f.ok(f.mount(`\\other\data`, "", "ann", "ann-1"))
-		f.ok(f.unmap(`\\other\data`))
-		if took := time.Since(begun); took > 0 {
-			t.Errorf("took %v", took)
-		}
-		f.mappings(`\\files\data ann ok`)
-		close(answer)
-		f.ok(<-done)
-		f.mappings()
-	})
-}
-
 // An incomplete search is not repeated by every request, and is repeated some time later, also for a
 // removal that waits for it.
 func TestIncompleteSearchIsRepeatedLater(t *testing.T) {
@@ -1128,28 +1016,6 @@ func TestIncompleteSearchIsRepeatedLater(t *testing.T) {
 		time.Sleep(11 * time.Minute) // without another request
 		f.mappings()
 	})
-}
-
-// After a restart, the password of a mapping in use is unknown. The server verifies the
-// password of each request. A request with a wrong password does not affect the mapping.
-func TestPasswordIsVerifiedAfterRestart(t *testing.T) {
-	f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: behavior.SMBUsersShown})})
-	v1, v2, v3 := f.volume("v1"), f.volume("v2"), f.volume("v3")
-	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
-	f.start()
-	f.refused(f.mount(`\\files\data`, v2, "ann", "wrong"), hosterr.ErrFailedPrecondition, "the server refuses it")
-	f.refused(f.mount(`\\files\data`, v2, "mallory", "x"), hosterr.ErrFailedPrecondition, `"ann"`, `"mallory"`)
-	if exists, _ := winfs.Exists(t.Context(), f.node, v2); exists {
-		t.Error("a link was made for a request that failed")
-	}
-	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1")) // its own link exists
-	f.ok(f.mount(`\\files\data`, v3, "ann", "ann-1"))
-	f.refused(f.mount(`\\files\data`, v1, "bob", "bob-1"), hosterr.ErrFailedPrecondition, `"ann"`, `"bob"`)
-	f.unlink(v1)
-	f.unlink(v3)
-	f.refused(f.mount(`\\files\data`, v1, "ann", "wrong"), hosterr.ErrPermissionDenied, "password")
-	f.ok(f.mount(`\\files\data`, v1, "ann", "ann-1"))
-	f.mappings(`\\files\data ann ok`)
 }
 
 // WMI does not report the user of a mapping. After a restart, the server decides about each
@@ -1620,31 +1486,6 @@ func TestRetryAfterEachFailure(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A request with credentials that the server refuses does not take a mapping that works away
-// from a pod, not even one that only its own link uses.
-func TestRefusedCredentialsKeepTheOnlyUserOfAMapping(t *testing.T) {
-	f := begin(t)
-	v := f.volume("v1")
-	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-	for _, c := range []struct{ user, password string }{{"ann", "wrong"}, {"bob", "wrong"}, {"carl", "x"}} {
-		f.refused(f.mount(`\\files\data`, v, c.user, c.password), hosterr.ErrPermissionDenied, "secret")
-		f.mappings(`\\files\data ann ok`)
-		f.read(v)
-	}
-	f.fail("LogonToServer", win32.ERROR_SEM_TIMEOUT)
-	f.refused(f.mount(`\\files\data`, v, "bob", "bob-1"), hosterr.ErrUnavailable)
-	const accountExpired = win32.Errno(1793)
-	f.fail("LogonToServer", accountExpired)
-	if err := f.mount(`\\files\data`, v, "bob", "bob-1"); !errors.Is(err, accountExpired) {
-		t.Errorf("got %v, want the error of the server", err)
-	}
-	f.heal()
-	f.mappings(`\\files\data ann ok`)
-	f.ok(f.mount(`\\files\data`, v, "bob", "bob-1"))
-	f.mappings(`\\files\data bob ok`)
-	f.read(v)
 }
 
 // A disk that is missing for a moment does not hide the links that use a mapping.

@@ -2,19 +2,15 @@ package smb_test
 
 import (
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/winfs"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem"
-	filesystemapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/filesystem/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/smb"
@@ -160,34 +156,6 @@ func TestProtectionThatTheServerLacks(t *testing.T) {
 	f.requires(`\\old\data`, "integrity")
 }
 
-// After a restart of CSI Proxy it is unknown what a mapping was made with, so new credentials are
-// not in effect while a link uses it. They are when the session has ended.
-func TestUpdateOfAMappingOfAnEarlierProcess(t *testing.T) {
-	for _, users := range lists {
-		f := beginOn(t, nodespec.Config{World: behavior.In("", behavior.Windows{SMBUsers: users})})
-		v := f.volume("v1")
-		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-		f.start()
-		f.ok(f.win.SetSMBPassword("files", "ann", "ann-2"))
-		for range 2 {
-			if inEffect, err := f.update(`\\files\data`, "ann", "ann-2"); err != nil || inEffect {
-				t.Errorf("%s: in effect %t, %v", users, inEffect, err)
-			}
-			f.read(v)
-		}
-		f.ok(f.win.SetSMBServerDown("files", true))
-		f.ok(f.win.SetSMBServerDown("files", false))
-		if f.reads(v) {
-			t.Fatal("the session began again with the old password")
-		}
-		if inEffect, err := f.update(`\\files\data`, "ann", "ann-2"); err != nil || !inEffect {
-			t.Errorf("%s: in effect %t, %v", users, inEffect, err)
-		}
-		f.read(v)
-		f.mappings(`\\files\data ann ok`)
-	}
-}
-
 // An update makes no mapping for no link, and keeps none that is to be removed with its last link.
 func TestUpdateKeepsAPendingRemoval(t *testing.T) {
 	f := begin(t)
@@ -263,65 +231,6 @@ func TestNewMethodsOfOtherHostAPIs(t *testing.T) {
 	}
 	if len(host.mapped) != 0 {
 		t.Errorf("mapped %v", host.mapped)
-	}
-}
-
-// More protection is not worth the files of a pod: the mapping is made again only if no link uses it,
-// or if no link works. If the server lacks it, the mapping is made as it was, in each state.
-func TestMoreProtectionClosesNoFiles(t *testing.T) {
-	for name, c := range map[string]struct {
-		failure error // of an access
-		status  string
-		alive   bool
-	}{
-		"doubtful": {nil, "disconnected", true},
-		"silent":   {win32.ERROR_IO_DEVICE, "", true},
-		"broken":   {win32.ERROR_IO_DEVICE, "disconnected", false},
-		"lost":     {win32.ERROR_ACCESS_DENIED, "disconnected", false},
-	} {
-		for _, server := range []string{"files", "old"} {
-			f := begin(t, nodespec.SMBServer{Name: "old", Shares: []string{"data"}, NoEncryption: true, Accounts: files.Accounts})
-			f.optional()
-			share, v1, v2 := `\\`+server+`\data`, f.volume("v1"), f.volume("v2")
-			f.ok(f.mount(share, v1, "ann", "ann-1"))
-			disturb := func() {
-				if c.status != "" {
-					f.ok(f.win.ShowSMBMappingStatus(share, c.status, 1000))
-				}
-				if c.failure != nil {
-					f.fail("Attributes", c.failure)
-				}
-			}
-			disturb()
-			f.calls = map[string]int{}
-			err := f.protect(share, v2, "ann", "ann-1", true, false)
-			f.heal()
-			switch {
-			case c.alive:
-				f.refused(err, hosterr.ErrFailedPrecondition, "mapped without required encryption, and links use it")
-				if f.calls["UseDel"] > 0 {
-					t.Errorf("%s, %s: the mapping that links use was removed", server, name)
-				}
-			case server == "files":
-				f.ok(err)
-				f.requires(share, "privacy")
-			default:
-				f.refused(err, hosterr.ErrPermissionDenied, "encryption")
-				f.mappings(`\\old\data ann ok`)
-				f.requires(share, "")
-			}
-			f.read(v1)
-			if server == "files" {
-				continue
-			}
-			f.unlink(v1)
-			disturb()
-			if err := f.protect(share, "", "ann", "ann-1", true, false); err == nil {
-				t.Errorf("%s: encryption of a server that has none", name)
-			}
-			f.heal()
-			f.mappings(`\\old\data ann ok`)
-		}
 	}
 }
 
@@ -571,13 +480,8 @@ func (l lettered) UseEnum() ([]win32.Use, error) {
 // A mapping with the letter of a drive is not the mapping of its share.
 func TestMappingWithALetter(t *testing.T) {
 	f := begin(t)
-	f.node = node.New(lettered{f.win})
-	f.node.Log = slog.New(slog.NewTextHandler(f.log, nil))
-	var err error
-	f.fs, err = filesystem.New(filesystemapi.On(f.node))
-	f.ok(err)
-	f.smb, err = smb.New(smbapi.On(f.node), f.fs)
-	f.ok(err)
+	f.api = lettered{f.win}
+	f.start()
 	if out := f.get(`\\files\data`); out.Status != smb.MAPPING_STATUS_UNMAPPED {
 		t.Errorf("only with a letter: %+v", out)
 	}
@@ -611,7 +515,7 @@ func TestLinkThatFailsKeepsAPendingRemoval(t *testing.T) {
 	}
 	f.heal()
 	f.mappings(`\\files\data ann ok`)
-	f.unlink(v1)
+	f.unlink(strings.TrimPrefix(v1, "C:"))
 	f.mappings()
 }
 
