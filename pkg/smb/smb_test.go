@@ -870,6 +870,13 @@ func TestUnreadableLinksKeepMapping(t *testing.T) {
 		f.ok(f.unmap(`\\files\data`))
 		f.heal()
 		f.mappings(`\\files\data ann ok`)
+		for _, path := range []string{v, strings.TrimSuffix(v, `\globalmount`)} {
+			f.start()
+			f.ok(f.win.SetRights(path, win32.DELETE|win32.SYNCHRONIZE)) // an access control list
+			f.ok(f.unmap(`\\files\data`))
+			f.ok(f.win.SetRights(path, 0))
+			f.mappings(`\\files\data ann ok`)
+		}
 	})
 }
 

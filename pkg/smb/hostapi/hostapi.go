@@ -554,9 +554,9 @@ func empty(err error) bool {
 }
 
 // absent reports whether err says that something does not exist, is being removed, or is
-// outside the working directories.
+// outside the working directories. What an access control list hides may be there.
 func absent(err error) bool {
-	return errors.Is(err, hosterr.ErrNotFound) || errors.Is(err, win32.STATUS_DELETE_PENDING) || errors.Is(err, hosterr.ErrPermissionDenied)
+	return errors.Is(err, hosterr.ErrNotFound) || errors.Is(err, win32.STATUS_DELETE_PENDING) || errors.Is(err, hosterr.ErrPermissionDenied) && !AccessDenied(err)
 }
 
 func (s *search) pods(dir string) error {
