@@ -51,50 +51,6 @@ func TestMkdirAllChecksLinkCreatedMeanwhile(t *testing.T) {
 	w.intact()
 }
 
-func TestExists(t *testing.T) {
-	w := newWorld(t)
-	w.file(pods + `\file`)
-	w.plant(pods+`\dangling`, symlink(pods+`\nothing`), false)
-	for path, want := range map[string]bool{
-		pods: true, pods + `\`: true, kubelet: true, pods + `\file`: true, pods + `\FILE`: true, pods + `\dangling`: true,
-		pods + `\nothing`: false, pods + `\nothing\x`: false, pods + `\file\x`: false, pods + `\dangling\x`: false,
-	} {
-		if got, err := winfs.Exists(t.Context(), w.Node, path); got != want || err != nil {
-			t.Errorf("Exists(%q) = %t, %v; want %t", path, got, err, want)
-		}
-	}
-	w.hook = func(c *win32.Call) error {
-		if c.Name == "NtCreateFile" && strings.HasSuffix(c.Path, "file") {
-			return win32.STATUS_ACCESS_DENIED
-		}
-		return c.Do()
-	}
-	_, err := winfs.Exists(t.Context(), w.Node, pods+`\file`)
-	wantErr(t, "Exists outside", err, hosterr.ErrPermissionDenied)
-}
-
-func TestRemove(t *testing.T) {
-	w := newWorld(t)
-	ctx := t.Context()
-	w.file(pods + `\file`)
-	w.dir(pods + `\empty`)
-	w.dir(pods + `\full`)
-	w.file(pods + `\full\file`)
-	w.plant(pods+`\dirlink`, symlink(pods+`\full`), true)
-	w.plant(pods+`\filelink`, symlink(pods+`\full\file`), false)
-	w.plant(pods+`\junction`, junction(outside), true)
-	w.plant(pods+`\dangling`, symlink(pods+`\nothing`), true)
-	for _, name := range []string{`\file`, `\empty\`, `\dirlink`, `\filelink`, `\junction`, `\dangling`} {
-		must(t, name, winfs.Remove(ctx, w.Node, pods+name))
-	}
-	wantErr(t, "full directory", winfs.Remove(ctx, w.Node, pods+`\full`), hosterr.ErrFailedPrecondition)
-	wantErr(t, "full directory", winfs.Remove(ctx, w.Node, pods+`\full`), win32.ERROR_DIR_NOT_EMPTY)
-	wantErr(t, "nothing", winfs.Remove(ctx, w.Node, pods+`\empty`), hosterr.ErrNotFound)
-	wantErr(t, "nothing at all", winfs.Remove(ctx, w.Node, pods+`\empty\x`), hosterr.ErrNotFound)
-	w.wantTree(pods, `full`, `full\file`)
-	w.intact()
-}
-
 func TestRemoveAll(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -121,29 +77,6 @@ func TestRemoveAll(t *testing.T) {
 	w.plant(pods+`\link`, junction(outside), true)
 	must(t, "a link", winfs.RemoveAll(ctx, w.Node, pods+`\link`))
 	w.wantTree(pods, `kept`)
-	w.intact()
-}
-
-func TestRemoveContents(t *testing.T) {
-	w := newWorld(t)
-	ctx := t.Context()
-	must(t, "prepare", winfs.MkdirAll(ctx, w.Node, pods+`\a\b\c`))
-	w.file(pods + `\a\b\file`)
-	w.file(pods + `\a\file`)
-	w.plant(pods+`\a\link`, junction(outside), true)
-	w.plant(pods+`\link`, symlink(pods+`\a`), true)
-	w.plant(pods+`\out`, symlink(outside), true)
-	before := w.tree(pods)
-	for _, name := range []string{`\link`, `\out`, `\a\file`} {
-		wantErr(t, "contents of "+name, winfs.RemoveContents(ctx, w.Node, pods+name), hosterr.ErrFailedPrecondition)
-	}
-	wantErr(t, "contents of nothing", winfs.RemoveContents(ctx, w.Node, pods+`\nothing`), hosterr.ErrNotFound)
-	w.wantTree(pods, before...)
-	for range 2 {
-		must(t, "empty", winfs.RemoveContents(ctx, w.Node, pods+`\link\..\a`))
-		must(t, "empty", winfs.RemoveContents(ctx, w.Node, pods+`\a`))
-	}
-	w.wantTree(pods, `a`, `link`, `out`)
 	w.intact()
 }
 

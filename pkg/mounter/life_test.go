@@ -13,8 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
 )
 
 var kinds = []string{"disk", "share", "iscsi"}
@@ -126,89 +124,6 @@ func loseCalls(t *testing.T, w way, kind string, made bool, lost map[string]bool
 	}
 	if left := x.left(); len(left) > 0 {
 		t.Errorf("lost %q: left on the node: %q", slices.Sorted(maps.Keys(lost)), left)
-	}
-}
-
-// Each Win32 call of a life in process fails once: the first of each name and code in each step.
-// The driver calls again, and the life ends as always.
-func TestEachWin32CallFailsOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes too long with -short; make test runs it")
-	}
-	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			type call struct {
-				name string
-				code uint32
-			}
-			// callsOf returns the calls of each step.
-			callsOf := func(kind string) map[string][]call {
-				all := map[string][]call{}
-				x := newWorld(t, inProcess)
-				x.attach()
-				for _, s := range x.lives()[kind] {
-					record := x.node.Record()
-					if err := s.do(x.soon()); err != nil {
-						t.Fatalf("%s: %v", s.name, err)
-					}
-					for _, c := range record.Calls() {
-						made := call{c.Name, 0}
-						if c.Name == winapi.DeviceIoControl {
-							made.code = c.Code
-						}
-						if c.Name != winapi.CloseHandle && !slices.Contains(all[s.name], made) {
-							all[s.name] = append(all[s.name], made)
-						}
-					}
-					record.Stop()
-				}
-				return all
-			}
-			toFail := callsOf(kind)
-			if kind == "iscsi" { // what stages the disk of a target is in the life of a disk
-				for step, calls := range callsOf("disk") {
-					toFail[step] = slices.DeleteFunc(toFail[step], func(c call) bool { return slices.Contains(calls, c) })
-				}
-			}
-			for failed := 1; failed > 0; {
-				failed = 0
-				x := newWorld(t, inProcess)
-				x.attach()
-				for _, s := range x.lives()[kind] {
-					for {
-						var fault *simnode.ActiveFault
-						if next := toFail[s.name]; len(next) > 0 {
-							var err error
-							if fault, err = x.node.Fail(simnode.Fault{Call: next[0].name, Code: next[0].code, Error: "ERROR_GEN_FAILURE", Times: 1}); err != nil {
-								t.Fatalf("%v: %v", next[0], err)
-							}
-						}
-						err := s.do(x.soon())
-						x.node.ClearFaults()
-						hit := fault != nil && fault.Hits() > 0
-						if err != nil && !hit {
-							t.Fatalf("%s again, before %v: %v", s.name, toFail[s.name], err)
-						}
-						if hit {
-							failed++
-							toFail[s.name] = toFail[s.name][1:]
-						}
-						if err == nil {
-							break
-						}
-					}
-				}
-				if left := x.left(); len(left) > 0 {
-					t.Errorf("left on the node: %q; still to fail: %v", left, toFail)
-				}
-			}
-			for step, calls := range toFail {
-				if len(calls) > 0 {
-					t.Errorf("%s: not called: %v", step, calls)
-				}
-			}
-		})
 	}
 }
 

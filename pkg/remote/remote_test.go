@@ -448,17 +448,6 @@ func TestStoppedProxy(t *testing.T) {
 	}
 }
 
-func TestCallsAfterClose(t *testing.T) {
-	n := start(t)
-	for _, m := range methods(connectAll(t, n.option())) {
-		m.client.Close() // the second Close returns an error, which does no harm
-		_, err := m.call(t.Context(), m.client, m.request())
-		if !errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled) {
-			t.Errorf("%s: error %v, want net.ErrClosed and no context error", m, err)
-		}
-	}
-}
-
 func TestCloseInterruptsCall(t *testing.T) {
 	n := start(t)
 	for _, g := range connectAll(t, n.option()) {

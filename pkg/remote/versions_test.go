@@ -6,12 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/client/apiversion"
-	"github.com/kubernetes-csi/csi-proxy/client/negotiate"
-	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
@@ -156,15 +152,6 @@ func (n *node) refusesAbsent(t *testing.T, svc wire.Service, m method, has map[s
 	return count
 }
 
-func TestNewestVersionIsUsed(t *testing.T) {
-	n := start(t)
-	for _, g := range connectAll(t, n.option()) {
-		if v, want := g.client.(interface{ Version() apiversion.Version }).Version(), newest(t, g.name).Version; v != want {
-			t.Errorf("%s: the client uses version %s, want %s", g.name, v, want)
-		}
-	}
-}
-
 func TestUnknownVersions(t *testing.T) {
 	n := start(t)
 	v99 := apiversion.NewVersionOrPanic("v99")
@@ -177,22 +164,4 @@ func TestUnknownVersions(t *testing.T) {
 	} else {
 		d.Close()
 	}
-}
-
-// A constructor waits for a proxy until its context ends.
-func TestConstructorWaits(t *testing.T) {
-	t.Setenv(pipe.DirVariable, t.TempDir())
-	missing := remote.WithPipePath(func(group string, v apiversion.Version) string {
-		return pipe.Path("missing-" + group + "-" + v.String())
-	})
-	synctest.Test(t, func(t *testing.T) {
-		const timeout = time.Minute
-		began := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), timeout)
-		defer cancel()
-		_, err := remote.NewDisk(ctx, missing)
-		if !errors.Is(err, negotiate.ErrNotRunning) || !errors.Is(err, hosterr.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != timeout {
-			t.Errorf("error %v after %v, want ErrNotRunning at the deadline", err, time.Since(began))
-		}
-	})
 }

@@ -391,23 +391,6 @@ func TestServicesNotAllowed(t *testing.T) {
 	}
 }
 
-func TestCallerDeadline(t *testing.T) {
-	f := newFixture(t, services(nodespec.Service{Name: "stuck", Hangs: "start"}))
-	ctx, cancel := context.WithCancel(t.Context())
-	polls := 0
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "ServiceStatus" {
-			if polls++; polls == 3 {
-				cancel()
-			}
-		}
-		return c.Do()
-	})
-	if _, err := f.system.StartService(ctx, &system.StartServiceRequest{Name: "stuck"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("StartService = %v, want context.Canceled", err)
-	}
-}
-
 func TestBIOSSerialNumber(t *testing.T) {
 	for _, c := range []struct {
 		name     string
