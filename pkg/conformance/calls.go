@@ -2,8 +2,6 @@ package conformance
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -11,34 +9,27 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
-// checkResponse checks that a call that succeeded returned a response. It skips
-// the case if the node lacks the method.
-func checkResponse[T any](e *env, method string, out *T, err error) error {
+// checkResponse checks that a call that succeeded returned a response.
+func checkResponse[T any](e *env, out *T, err error) error {
 	e.Helper()
-	if slices.Contains(e.n.Lacks, method) {
-		if !errors.Is(err, errors.ErrUnsupported) {
-			e.Fatalf("%s: %v, want an error that is %q: the node lacks the method", method, err, errors.ErrUnsupported)
-		}
-		e.Skipf("the version of the API behind this node lacks %s; the newest one, or the node in process, runs the case", method)
-	}
 	if err == nil && out == nil {
-		e.Errorf("%s succeeded without a response", method)
+		e.Errorf("success without a %T", out)
 	}
 	return err
 }
 
 // do makes a call whose response says nothing.
-func do[In, Out any](e *env, name string, method func(context.Context, *In) (*Out, error), in *In) error {
+func do[In, Out any](e *env, method func(context.Context, *In) (*Out, error), in *In) error {
 	e.Helper()
 	out, err := method(e.ctx, in)
-	return checkResponse(e, name, out, err)
+	return checkResponse(e, out, err)
 }
 
 // get makes a call and returns a value of its response.
-func get[In, Out, V any](e *env, name string, method func(context.Context, *In) (*Out, error), in *In, value func(*Out) V) (v V, err error) {
+func get[In, Out, V any](e *env, method func(context.Context, *In) (*Out, error), in *In, value func(*Out) V) (v V, err error) {
 	e.Helper()
 	out, err := method(e.ctx, in)
-	if err = checkResponse(e, name, out, err); err == nil && out != nil {
+	if err = checkResponse(e, out, err); err == nil && out != nil {
 		v = value(out)
 	}
 	return v, err
@@ -48,19 +39,19 @@ func get[In, Out, V any](e *env, name string, method func(context.Context, *In) 
 func errOf[T any](_ T, err error) error { return err }
 
 func (e *env) partition(number uint32) error {
-	return do(e, "PartitionDisk", e.n.Disk.PartitionDisk, &disk.PartitionDiskRequest{DiskNumber: number})
+	return do(e, e.n.Disk.PartitionDisk, &disk.PartitionDiskRequest{DiskNumber: number})
 }
 
 func (e *env) rescan() error {
-	return do(e, "Rescan", e.n.Disk.Rescan, &disk.RescanRequest{})
+	return do(e, e.n.Disk.Rescan, &disk.RescanRequest{})
 }
 
 func (e *env) setOnline(number uint32, online bool) error {
-	return do(e, "SetDiskState", e.n.Disk.SetDiskState, &disk.SetDiskStateRequest{DiskNumber: number, IsOnline: online})
+	return do(e, e.n.Disk.SetDiskState, &disk.SetDiskStateRequest{DiskNumber: number, IsOnline: online})
 }
 
 func (e *env) online(number uint32) (bool, error) {
-	return get(e, "GetDiskState", e.n.Disk.GetDiskState, &disk.GetDiskStateRequest{DiskNumber: number}, func(r *disk.GetDiskStateResponse) bool { return r.IsOnline })
+	return get(e, e.n.Disk.GetDiskState, &disk.GetDiskStateRequest{DiskNumber: number}, func(r *disk.GetDiskStateResponse) bool { return r.IsOnline })
 }
 
 // wantOnline checks a disk's state.
@@ -72,13 +63,13 @@ func (e *env) wantOnline(number uint32, want bool) {
 }
 
 func (e *env) setReadOnly(number uint32, readOnly bool) error {
-	return do(e, "SetDiskReadOnly", e.n.Disk.SetDiskReadOnly, &disk.SetDiskReadOnlyRequest{DiskNumber: number, IsReadOnly: readOnly})
+	return do(e, e.n.Disk.SetDiskReadOnly, &disk.SetDiskReadOnlyRequest{DiskNumber: number, IsReadOnly: readOnly})
 }
 
 // wantReadOnly checks whether a disk is read-only.
 func (e *env) wantReadOnly(number uint32, want bool) {
 	e.Helper()
-	got, err := get(e, "GetDiskReadOnly", e.n.Disk.GetDiskReadOnly, &disk.GetDiskReadOnlyRequest{DiskNumber: number}, func(r *disk.GetDiskReadOnlyResponse) bool { return r.IsReadOnly })
+	got, err := get(e, e.n.Disk.GetDiskReadOnly, &disk.GetDiskReadOnlyRequest{DiskNumber: number}, func(r *disk.GetDiskReadOnlyResponse) bool { return r.IsReadOnly })
 	if err != nil || got != want {
 		e.Errorf("disk %d is read-only: %t, %v, want %t", number, got, err, want)
 	}
@@ -88,22 +79,22 @@ func (e *env) wantReadOnly(number uint32, want bool) {
 func (e *env) disk(number uint32) disk.DiskInfo {
 	e.Helper()
 	out, err := e.n.Disk.ListDisks(e.ctx, &disk.ListDisksRequest{})
-	if checkResponse(e, "ListDisks", out, err) != nil || out == nil || out.Disks[number] == nil {
+	if checkResponse(e, out, err) != nil || out == nil || out.Disks[number] == nil {
 		e.Fatalf("ListDisks = %+v, %v, want disk %d", out, err, number)
 	}
 	return *out.Disks[number]
 }
 
 func (e *env) size(number uint32) (int64, error) {
-	return get(e, "GetDiskStats", e.n.Disk.GetDiskStats, &disk.GetDiskStatsRequest{DiskNumber: number}, func(r *disk.GetDiskStatsResponse) int64 { return r.TotalBytes })
+	return get(e, e.n.Disk.GetDiskStats, &disk.GetDiskStatsRequest{DiskNumber: number}, func(r *disk.GetDiskStatsResponse) int64 { return r.TotalBytes })
 }
 
 func (e *env) ids() (map[uint32]*disk.DiskIDs, error) {
-	return get(e, "ListDiskIDs", e.n.Disk.ListDiskIDs, &disk.ListDiskIDsRequest{}, func(r *disk.ListDiskIDsResponse) map[uint32]*disk.DiskIDs { return r.DiskIDs })
+	return get(e, e.n.Disk.ListDiskIDs, &disk.ListDiskIDsRequest{}, func(r *disk.ListDiskIDsResponse) map[uint32]*disk.DiskIDs { return r.DiskIDs })
 }
 
 func (e *env) locations() (map[uint32]*disk.DiskLocation, error) {
-	return get(e, "ListDiskLocations", e.n.Disk.ListDiskLocations, &disk.ListDiskLocationsRequest{}, func(r *disk.ListDiskLocationsResponse) map[uint32]*disk.DiskLocation { return r.DiskLocations })
+	return get(e, e.n.Disk.ListDiskLocations, &disk.ListDiskLocationsRequest{}, func(r *disk.ListDiskLocationsResponse) map[uint32]*disk.DiskLocation { return r.DiskLocations })
 }
 
 func (e *env) list(number, partition uint32) []string {
@@ -114,11 +105,7 @@ func (e *env) list(number, partition uint32) []string {
 }
 
 func (e *env) listed(number, partition uint32) ([]string, error) {
-	name := "ListVolumesOnDisk"
-	if partition != 0 {
-		name = ListPartition
-	}
-	return get(e, name, e.n.Volume.ListVolumesOnDisk, &volume.ListVolumesOnDiskRequest{DiskNumber: number, PartitionNumber: partition}, func(r *volume.ListVolumesOnDiskResponse) []string { return r.VolumeIDs })
+	return get(e, e.n.Volume.ListVolumesOnDisk, &volume.ListVolumesOnDiskRequest{DiskNumber: number, PartitionNumber: partition}, func(r *volume.ListVolumesOnDiskResponse) []string { return r.VolumeIDs })
 }
 
 // volume returns the only volume of a disk.
@@ -132,7 +119,7 @@ func (e *env) volume(number uint32) string {
 }
 
 func (e *env) formatted(id string) (bool, error) {
-	return get(e, "IsVolumeFormatted", e.n.Volume.IsVolumeFormatted, &volume.IsVolumeFormattedRequest{VolumeID: id}, func(r *volume.IsVolumeFormattedResponse) bool { return r.Formatted })
+	return get(e, e.n.Volume.IsVolumeFormatted, &volume.IsVolumeFormattedRequest{VolumeID: id}, func(r *volume.IsVolumeFormattedResponse) bool { return r.Formatted })
 }
 
 // wantFormatted checks whether a volume has a file system.
@@ -144,35 +131,35 @@ func (e *env) wantFormatted(id string, want bool) {
 }
 
 func (e *env) format(id string) error {
-	return do(e, "FormatVolume", e.n.Volume.FormatVolume, &volume.FormatVolumeRequest{VolumeID: id})
+	return do(e, e.n.Volume.FormatVolume, &volume.FormatVolumeRequest{VolumeID: id})
 }
 
 // formatAs formats a volume with a file system and an allocation unit.
 func (e *env) formatAs(id, filesystem string, unit uint32) error {
-	return do(e, AllocationUnit, e.n.Volume.FormatVolume, &volume.FormatVolumeRequest{VolumeID: id, Filesystem: filesystem, AllocationUnitBytes: unit})
+	return do(e, e.n.Volume.FormatVolume, &volume.FormatVolumeRequest{VolumeID: id, Filesystem: filesystem, AllocationUnitBytes: unit})
 }
 
 func (e *env) mount(id, path string) error {
-	return do(e, "MountVolume", e.n.Volume.MountVolume, &volume.MountVolumeRequest{VolumeID: id, TargetPath: path})
+	return do(e, e.n.Volume.MountVolume, &volume.MountVolumeRequest{VolumeID: id, TargetPath: path})
 }
 
 func (e *env) unmount(id, path string) error {
-	return do(e, "UnmountVolume", e.n.Volume.UnmountVolume, &volume.UnmountVolumeRequest{VolumeID: id, TargetPath: path})
+	return do(e, e.n.Volume.UnmountVolume, &volume.UnmountVolumeRequest{VolumeID: id, TargetPath: path})
 }
 
 func (e *env) flush(id string) error {
-	return do(e, "WriteVolumeCache", e.n.Volume.WriteVolumeCache, &volume.WriteVolumeCacheRequest{VolumeID: id})
+	return do(e, e.n.Volume.WriteVolumeCache, &volume.WriteVolumeCacheRequest{VolumeID: id})
 }
 
 func (e *env) resize(id string, size int64) error {
-	return do(e, "ResizeVolume", e.n.Volume.ResizeVolume, &volume.ResizeVolumeRequest{VolumeID: id, SizeBytes: size})
+	return do(e, e.n.Volume.ResizeVolume, &volume.ResizeVolumeRequest{VolumeID: id, SizeBytes: size})
 }
 
 // space is what GetVolumeStats and GetPathStats return.
 type space struct{ total, used int64 }
 
 func (e *env) stats(id string) (space, error) {
-	return get(e, "GetVolumeStats", e.n.Volume.GetVolumeStats, &volume.GetVolumeStatsRequest{VolumeID: id}, func(r *volume.GetVolumeStatsResponse) space { return space{r.TotalBytes, r.UsedBytes} })
+	return get(e, e.n.Volume.GetVolumeStats, &volume.GetVolumeStatsRequest{VolumeID: id}, func(r *volume.GetVolumeStatsResponse) space { return space{r.TotalBytes, r.UsedBytes} })
 }
 
 // total returns the size of a volume's file system.
@@ -194,11 +181,11 @@ func (e *env) wantTotal(id string, want int64) {
 }
 
 func (e *env) diskOf(id string) (uint32, error) {
-	return get(e, "GetDiskNumberFromVolumeID", e.n.Volume.GetDiskNumberFromVolumeID, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id}, func(r *volume.GetDiskNumberFromVolumeIDResponse) uint32 { return r.DiskNumber })
+	return get(e, e.n.Volume.GetDiskNumberFromVolumeID, &volume.GetDiskNumberFromVolumeIDRequest{VolumeID: id}, func(r *volume.GetDiskNumberFromVolumeIDResponse) uint32 { return r.DiskNumber })
 }
 
 func (e *env) mountedAt(path string) (string, error) {
-	return get(e, "GetVolumeIDFromTargetPath", e.n.Volume.GetVolumeIDFromTargetPath, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: path}, func(r *volume.GetVolumeIDFromTargetPathResponse) string { return r.VolumeID })
+	return get(e, e.n.Volume.GetVolumeIDFromTargetPath, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: path}, func(r *volume.GetVolumeIDFromTargetPathResponse) string { return r.VolumeID })
 }
 
 // wantMounted checks which volume is mounted on a directory.
@@ -210,7 +197,7 @@ func (e *env) wantMounted(path, id string) {
 }
 
 func (e *env) closest(path string) (string, error) {
-	return get(e, "GetClosestVolumeIDFromTargetPath", e.n.Volume.GetClosestVolumeIDFromTargetPath, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: path}, func(r *volume.GetClosestVolumeIDFromTargetPathResponse) string { return r.VolumeID })
+	return get(e, e.n.Volume.GetClosestVolumeIDFromTargetPath, &volume.GetClosestVolumeIDFromTargetPathRequest{TargetPath: path}, func(r *volume.GetClosestVolumeIDFromTargetPathResponse) string { return r.VolumeID })
 }
 
 // wantClosest checks which volume a path is on.
@@ -223,11 +210,11 @@ func (e *env) wantClosest(path, id string) {
 
 // spaceAt returns the size and the used bytes of what holds a path.
 func (e *env) spaceAt(path string) (space, error) {
-	return get(e, "GetPathStats", e.n.Volume.GetPathStats, &volume.GetPathStatsRequest{Path: path}, func(r *volume.GetPathStatsResponse) space { return space{r.TotalBytes, r.UsedBytes} })
+	return get(e, e.n.Volume.GetPathStats, &volume.GetPathStatsRequest{Path: path}, func(r *volume.GetPathStatsResponse) space { return space{r.TotalBytes, r.UsedBytes} })
 }
 
 func (e *env) kindOf(path string) (volume.GetPathKindResponse, error) {
-	return get(e, "GetPathKind", e.n.Volume.GetPathKind, &volume.GetPathKindRequest{Path: path}, func(r *volume.GetPathKindResponse) volume.GetPathKindResponse { return *r })
+	return get(e, e.n.Volume.GetPathKind, &volume.GetPathKindRequest{Path: path}, func(r *volume.GetPathKindResponse) volume.GetPathKindResponse { return *r })
 }
 
 // wantKind checks what is at a path. id is the volume of a mount point.
@@ -240,24 +227,24 @@ func (e *env) wantKind(path string, want volume.PathKind, id string) {
 }
 
 func (e *env) mkdir(path string) error {
-	return do(e, "Mkdir", e.n.Filesystem.Mkdir, &filesystem.MkdirRequest{Path: path})
+	return do(e, e.n.Filesystem.Mkdir, &filesystem.MkdirRequest{Path: path})
 }
 
 func (e *env) rmdir(path string, force bool) error {
-	return do(e, "Rmdir", e.n.Filesystem.Rmdir, &filesystem.RmdirRequest{Path: path, Force: force})
+	return do(e, e.n.Filesystem.Rmdir, &filesystem.RmdirRequest{Path: path, Force: force})
 }
 
 func (e *env) empty(path string) error {
-	return do(e, "RmdirContents", e.n.Filesystem.RmdirContents, &filesystem.RmdirContentsRequest{Path: path})
+	return do(e, e.n.Filesystem.RmdirContents, &filesystem.RmdirContentsRequest{Path: path})
 }
 
 // link makes path a link to source.
 func (e *env) link(source, path string) error {
-	return do(e, "CreateSymlink", e.n.Filesystem.CreateSymlink, &filesystem.CreateSymlinkRequest{SourcePath: source, TargetPath: path})
+	return do(e, e.n.Filesystem.CreateSymlink, &filesystem.CreateSymlinkRequest{SourcePath: source, TargetPath: path})
 }
 
 func (e *env) exists(path string) (bool, error) {
-	return get(e, "PathExists", e.n.Filesystem.PathExists, &filesystem.PathExistsRequest{Path: path}, func(r *filesystem.PathExistsResponse) bool { return r.Exists })
+	return get(e, e.n.Filesystem.PathExists, &filesystem.PathExistsRequest{Path: path}, func(r *filesystem.PathExistsResponse) bool { return r.Exists })
 }
 
 // wantExists checks whether paths exist.
@@ -271,7 +258,7 @@ func (e *env) wantExists(want bool, paths ...string) {
 }
 
 func (e *env) isLink(path string) (bool, error) {
-	return get(e, "IsSymlink", e.n.Filesystem.IsSymlink, &filesystem.IsSymlinkRequest{Path: path}, func(r *filesystem.IsSymlinkResponse) bool { return r.IsSymlink })
+	return get(e, e.n.Filesystem.IsSymlink, &filesystem.IsSymlinkRequest{Path: path}, func(r *filesystem.IsSymlinkResponse) bool { return r.IsSymlink })
 }
 
 // wantLink checks whether a path is a link or mount point whose target exists.

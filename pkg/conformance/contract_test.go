@@ -13,12 +13,3 @@ func TestInProcess(t *testing.T) { conformance.RunConcurrently(t, simulated.InPr
 // TestThroughPipes runs the cases through the daemon: socket, server, policy,
 // conversion between versions, services, simulated node.
 func TestThroughPipes(t *testing.T) { conformance.RunConcurrently(t, simulated.ThroughPipes) }
-
-// TestThroughOldPipes runs the cases that the oldest versions of the API support,
-// with a client that speaks the newest version.
-func TestThroughOldPipes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes too long with -short; make test runs it")
-	}
-	conformance.RunConcurrently(t, simulated.ThroughOldPipes)
-}

@@ -24,15 +24,15 @@ func portalAt(address string) *iscsi.TargetPortal {
 }
 
 func (e *env) addPortal(p *iscsi.TargetPortal) error {
-	return do(e, "AddTargetPortal", e.n.ISCSI.AddTargetPortal, &iscsi.AddTargetPortalRequest{TargetPortal: p})
+	return do(e, e.n.ISCSI.AddTargetPortal, &iscsi.AddTargetPortalRequest{TargetPortal: p})
 }
 
 func (e *env) removePortal(p *iscsi.TargetPortal) error {
-	return do(e, "RemoveTargetPortal", e.n.ISCSI.RemoveTargetPortal, &iscsi.RemoveTargetPortalRequest{TargetPortal: p})
+	return do(e, e.n.ISCSI.RemoveTargetPortal, &iscsi.RemoveTargetPortalRequest{TargetPortal: p})
 }
 
 func (e *env) portals() ([]iscsi.TargetPortal, error) {
-	return get(e, "ListTargetPortals", e.n.ISCSI.ListTargetPortals, &iscsi.ListTargetPortalsRequest{}, func(r *iscsi.ListTargetPortalsResponse) (list []iscsi.TargetPortal) {
+	return get(e, e.n.ISCSI.ListTargetPortals, &iscsi.ListTargetPortalsRequest{}, func(r *iscsi.ListTargetPortalsResponse) (list []iscsi.TargetPortal) {
 		for _, p := range r.TargetPortals {
 			list = append(list, *p)
 		}
@@ -41,24 +41,24 @@ func (e *env) portals() ([]iscsi.TargetPortal, error) {
 }
 
 func (e *env) discover(p *iscsi.TargetPortal) ([]string, error) {
-	return get(e, "DiscoverTargetPortal", e.n.ISCSI.DiscoverTargetPortal, &iscsi.DiscoverTargetPortalRequest{TargetPortal: p}, func(r *iscsi.DiscoverTargetPortalResponse) []string { return r.IQNs })
+	return get(e, e.n.ISCSI.DiscoverTargetPortal, &iscsi.DiscoverTargetPortalRequest{TargetPortal: p}, func(r *iscsi.DiscoverTargetPortalResponse) []string { return r.IQNs })
 }
 
 // login connects to the target that the cases use.
 func (e *env) login(p *iscsi.TargetPortal, auth iscsi.AuthenticationType, user, secret string) error {
-	return do(e, "ConnectTarget", e.n.ISCSI.ConnectTarget, &iscsi.ConnectTargetRequest{TargetPortal: p, IQN: targetIQN, AuthType: auth, ChapUsername: user, ChapSecret: secret})
+	return do(e, e.n.ISCSI.ConnectTarget, &iscsi.ConnectTargetRequest{TargetPortal: p, IQN: targetIQN, AuthType: auth, ChapUsername: user, ChapSecret: secret})
 }
 
 func (e *env) logout(p *iscsi.TargetPortal) error {
-	return do(e, "DisconnectTarget", e.n.ISCSI.DisconnectTarget, &iscsi.DisconnectTargetRequest{TargetPortal: p, IQN: targetIQN})
+	return do(e, e.n.ISCSI.DisconnectTarget, &iscsi.DisconnectTargetRequest{TargetPortal: p, IQN: targetIQN})
 }
 
 func (e *env) setMutual(secret string) error {
-	return do(e, "SetMutualChapSecret", e.n.ISCSI.SetMutualChapSecret, &iscsi.SetMutualChapSecretRequest{MutualChapSecret: secret})
+	return do(e, e.n.ISCSI.SetMutualChapSecret, &iscsi.SetMutualChapSecretRequest{MutualChapSecret: secret})
 }
 
 func (e *env) targetDisks(p *iscsi.TargetPortal) ([]string, error) {
-	return get(e, "GetTargetDisks", e.n.ISCSI.GetTargetDisks, &iscsi.GetTargetDisksRequest{TargetPortal: p, IQN: targetIQN}, func(r *iscsi.GetTargetDisksResponse) []string { return r.DiskIDs })
+	return get(e, e.n.ISCSI.GetTargetDisks, &iscsi.GetTargetDisksRequest{TargetPortal: p, IQN: targetIQN}, func(r *iscsi.GetTargetDisksResponse) []string { return r.DiskIDs })
 }
 
 // wantDisks waits until the target provides n disks, which arrive one after the
@@ -173,7 +173,7 @@ func iscsiCases() []testCase {
 			p := e.target(ISCSITarget{LUNs: luns(gib)})
 			connect := func(iqn string) error {
 				out, err := e.n.ISCSI.ConnectTarget(e.ctx, &iscsi.ConnectTargetRequest{TargetPortal: p, IQN: iqn})
-				return checkResponse(e, "ConnectTarget", out, err)
+				return checkResponse(e, out, err)
 			}
 			for _, iqn := range []string{"", "disk1", "iqn.2025-01.com.example:' OR 1=1", "iqn.2025-01.com.example:" + strings.Repeat("a", 300)} {
 				e.want("ConnectTarget", connect(iqn), hosterr.ErrInvalid)

@@ -29,12 +29,6 @@ type Node struct {
 	// outside the working directory that Dir is in, shares of the node itself,
 	// administrative shares, and services that are not listed.
 	Confined bool
-	// Lacks names the methods that the node's version of the API, or every version,
-	// does not have; [ListPartition] stands for the partition number of
-	// ListVolumesOnDisk, [AllocationUnit] for what FormatVolume can be asked for, and
-	// [MappingProtection] for NewSMBGlobalMapping. These methods must return [errors.ErrUnsupported]; cases
-	// that call them are skipped.
-	Lacks []string
 	// SystemDisk is the number of the disk that Windows runs from.
 	SystemDisk uint32
 	// Spanned are the two disks of the volume that [Setup.Spanned] asks for.
@@ -78,15 +72,6 @@ type Node struct {
 	// runs. It is nil if the node cannot list them.
 	OpenHandles func() ([]string, error)
 }
-
-// ListPartition is a value for [Node.Lacks].
-const ListPartition = "ListVolumesOnDisk of a partition"
-
-// AllocationUnit is a value for [Node.Lacks].
-const AllocationUnit = "FormatVolume with a file system or an allocation unit"
-
-// MappingProtection is a value for [Node.Lacks].
-const MappingProtection = "NewSMBGlobalMapping with privacy or integrity"
 
 // Setup is how a case needs its node to be configured.
 type Setup struct {

@@ -21,19 +21,19 @@ const (
 
 func (e *env) mapShare(remote, local, user, password string) error {
 	e.Helper()
-	return e.newMapping("NewSMBGlobalMapping", &smb.NewSMBGlobalMappingRequest{RemotePath: remote, LocalPath: local, Username: user, Password: password})
+	return e.newMapping(&smb.NewSMBGlobalMappingRequest{RemotePath: remote, LocalPath: local, Username: user, Password: password})
 }
 
 func (e *env) protectShare(remote, local, user, password string, privacy, integrity bool) error {
 	e.Helper()
-	return e.newMapping(MappingProtection, &smb.NewSMBGlobalMappingRequest{
+	return e.newMapping(&smb.NewSMBGlobalMappingRequest{
 		RemotePath: remote, LocalPath: local, Username: user, Password: password, RequirePrivacy: privacy, RequireIntegrity: integrity,
 	})
 }
 
-func (e *env) newMapping(name string, in *smb.NewSMBGlobalMappingRequest) error {
+func (e *env) newMapping(in *smb.NewSMBGlobalMappingRequest) error {
 	e.Helper()
-	err := do(e, name, e.n.SMB.NewSMBGlobalMapping, in)
+	err := do(e, e.n.SMB.NewSMBGlobalMapping, in)
 	e.hides(err, annsOne, annsTwo, bobsOne)
 	return err
 }
@@ -41,7 +41,7 @@ func (e *env) newMapping(name string, in *smb.NewSMBGlobalMappingRequest) error 
 // updateShare returns whether the new credentials are in effect.
 func (e *env) updateShare(remote, user, password string) (bool, error) {
 	e.Helper()
-	inEffect, err := get(e, "UpdateSMBGlobalMapping", e.n.SMB.UpdateSMBGlobalMapping, &smb.UpdateSMBGlobalMappingRequest{RemotePath: remote, Username: user, Password: password}, func(r *smb.UpdateSMBGlobalMappingResponse) bool { return r.InEffect })
+	inEffect, err := get(e, e.n.SMB.UpdateSMBGlobalMapping, &smb.UpdateSMBGlobalMappingRequest{RemotePath: remote, Username: user, Password: password}, func(r *smb.UpdateSMBGlobalMappingResponse) bool { return r.InEffect })
 	e.hides(err, annsOne, annsTwo, bobsOne)
 	return inEffect, err
 }
@@ -55,7 +55,7 @@ func (e *env) wantUpdate(remote, user, password string, inEffect bool) {
 }
 
 func (e *env) getShare(remote string, paths ...string) (smb.GetSMBGlobalMappingResponse, error) {
-	return get(e, "GetSMBGlobalMapping", e.n.SMB.GetSMBGlobalMapping, &smb.GetSMBGlobalMappingRequest{RemotePath: remote, LocalPaths: paths}, func(r *smb.GetSMBGlobalMappingResponse) smb.GetSMBGlobalMappingResponse { return *r })
+	return get(e, e.n.SMB.GetSMBGlobalMapping, &smb.GetSMBGlobalMappingRequest{RemotePath: remote, LocalPaths: paths}, func(r *smb.GetSMBGlobalMappingResponse) smb.GetSMBGlobalMappingResponse { return *r })
 }
 
 // wantShare checks the status of a mapping, how many links use it, and which of paths.
@@ -69,7 +69,7 @@ func (e *env) wantShare(remote string, status smb.MappingStatus, links uint32, o
 }
 
 func (e *env) unmapShare(remote string) error {
-	return do(e, "RemoveSMBGlobalMapping", e.n.SMB.RemoveSMBGlobalMapping, &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote})
+	return do(e, e.n.SMB.RemoveSMBGlobalMapping, &smb.RemoveSMBGlobalMappingRequest{RemotePath: remote})
 }
 
 // nas adds the server that the cases use.
@@ -387,7 +387,7 @@ func smbCases() []testCase {
 			for _, in := range []smb.UpdateSMBGlobalMappingRequest{{RequirePrivacy: true}, {RequireIntegrity: true}} {
 				in.RemotePath, in.Username, in.Password = data, "ann", annsOne
 				out, err := e.n.SMB.UpdateSMBGlobalMapping(e.ctx, &in)
-				if err = checkResponse(e, "UpdateSMBGlobalMapping", out, err); err != nil || !out.InEffect {
+				if err = checkResponse(e, out, err); err != nil || !out.InEffect {
 					e.Errorf("UpdateSMBGlobalMapping of what the mapping requires: %+v, %v, want it in effect", out, err)
 				}
 			}

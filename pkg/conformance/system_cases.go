@@ -11,15 +11,15 @@ import (
 const initiator = "MSiSCSI"
 
 func (e *env) start(name string) error {
-	return do(e, "StartService", e.n.System.StartService, &system.StartServiceRequest{Name: name})
+	return do(e, e.n.System.StartService, &system.StartServiceRequest{Name: name})
 }
 
 func (e *env) stop(name string, force bool) error {
-	return do(e, "StopService", e.n.System.StopService, &system.StopServiceRequest{Name: name, Force: force})
+	return do(e, e.n.System.StopService, &system.StopServiceRequest{Name: name, Force: force})
 }
 
 func (e *env) service(name string) (system.GetServiceResponse, error) {
-	return get(e, "GetService", e.n.System.GetService, &system.GetServiceRequest{Name: name}, func(r *system.GetServiceResponse) system.GetServiceResponse { return *r })
+	return get(e, e.n.System.GetService, &system.GetServiceRequest{Name: name}, func(r *system.GetServiceResponse) system.GetServiceResponse { return *r })
 }
 
 // wantStatus checks the state of services.
@@ -153,7 +153,7 @@ func systemCases() []testCase {
 			var first string
 			for range 2 {
 				out, err := e.n.System.GetBIOSSerialNumber(e.ctx, &system.GetBIOSSerialNumberRequest{})
-				e.ok(checkResponse(e, "GetBIOSSerialNumber", out, err))
+				e.ok(checkResponse(e, out, err))
 				if first == "" {
 					first = out.SerialNumber
 				}

@@ -108,6 +108,10 @@ func TestEveryVersion(t *testing.T) {
 				t.Fatal(err)
 			}
 			n.travels(t, m, svc.String()+" "+m.Name, request, response)
+			n.set(nil, hosterr.Wrap("do", "it", hosterr.ErrNotFound), nil)
+			if _, err := m.call(t.Context(), m.client, m.request()); !errors.Is(err, hosterr.ErrNotFound) || !strings.HasSuffix(err.Error(), "do it: not found") {
+				t.Errorf("%s %s: error %v, want that of the service", svc, m.Name, err)
+			}
 			absent += n.refusesAbsent(t, svc, m, request)
 		}
 		g.client.Close()

@@ -3,8 +3,6 @@
 //
 //	func TestInProcess(t *testing.T)    { conformance.RunConcurrently(t, simulated.InProcess) }
 //	func TestThroughPipes(t *testing.T) { conformance.RunConcurrently(t, simulated.ThroughPipes) }
-//
-// ThroughOldPipes is a node whose proxy serves only old versions of the API.
 package simulated
 
 import (
@@ -38,28 +36,10 @@ func InProcess(t *testing.T, setup conformance.Setup) *conformance.Node {
 // package remote.
 func ThroughPipes(t *testing.T, setup conformance.Setup) *conformance.Node {
 	t.Helper()
-	return throughPipes(t, setup)
-}
-
-// ThroughOldPipes is like ThroughPipes with a daemon that serves only the versions
-// of the API before v1.0. Package remote uses the newest of them.
-func ThroughOldPipes(t *testing.T, setup conformance.Setup) *conformance.Node {
-	t.Helper()
-	n := throughPipes(t, setup, "disk/v1alpha1", "disk/v1beta1", "disk/v1beta2", "volume/v1alpha1", "volume/v1beta1", "volume/v1beta2",
-		"filesystem/v1alpha1", "filesystem/v1beta1", "smb/v1alpha1", "smb/v1beta1", "iscsi/v1alpha1", "system/v1alpha1")
-	n.Lacks = append(n.Lacks, "ListDisks", "GetDiskReadOnly", "SetDiskReadOnly", "RmdirContents", "GetClosestVolumeIDFromTargetPath", "GetPathStats", "GetPathKind", conformance.AllocationUnit, "SetMutualChapSecret", conformance.ListPartition,
-		"UpdateSMBGlobalMapping", "GetSMBGlobalMapping", conformance.MappingProtection)
-	return n
-}
-
-// throughPipes serves the given versions of the API, or all.
-func throughPipes(t *testing.T, setup conformance.Setup, apis ...string) *conformance.Node {
-	t.Helper()
 	h := newHost(t, setup)
 	n := h.node()
 	n.Confined = true
 	s := serve.Start(t, h.sim, func(c *serve.Config) {
-		c.APIs = apis
 		c.WorkingDirs = []string{`E:\`, workingDir} // the cases about drive letters use E:
 		c.AllowedServices = []string{"MSiSCSI", "contract-base", "contract-left", "contract-right", "contract-top"}
 	})
