@@ -60,8 +60,8 @@ build-windows-amd64 build-windows-arm64: build-windows-%:
 release: build-windows ## dist/: zips, image, chart, bills of materials, licenses, checksums; BASE=LAYOUT completes the image, KEY=FILE signs with minisign
 	cd hack/release && GOWORK=off $(GO) run . -version '$(VERSION)' -time '$(shell git log -1 --format=%ct)' -bin '$(CURDIR)/bin' -source '$(CURDIR)' -out '$(CURDIR)/dist' -base '$(if $(BASE),$(abspath $(BASE)))' -key '$(if $(KEY),$(abspath $(KEY)))'
 
-lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine, and bin/csi-proxyctl
-	$(BUILD) -o bin/ ./cmd/csi-proxyctl ./lab/csi-proxy-lab
+lab: ## bin/csi-proxy-lab, which runs Windows drivers on this machine
+	$(BUILD) -o bin/ ./lab/csi-proxy-lab
 	GOOS=windows GOARCH=amd64 $(BUILD) -o bin/ ./lab/relay/csi-proxy-relay
 
 cluster-command: ## bin/csi-proxy-cluster, which runs such a cluster on this machine, and bin/csi-proxyctl

@@ -33,7 +33,7 @@ type Cloud struct {
 	publish func(v volume) map[string]string
 	context func(v volume) map[string]string
 	secrets map[string]string
-	network network // nil if volumes are on disks that are attached
+	make    func(n *simnode.Node, v volume) error // of what the node reaches through the network; may be repeated, and nil for nothing
 }
 
 // volume is what presets know of a volume.
@@ -142,27 +142,19 @@ func Clouds() []Cloud {
 			disk:    func(v volume) simnode.Disk { return simnode.Disk{Serial: serial(v.digest)} }},
 		// The example driver, SMB; according to its code.
 		{Name: "example-smb", secrets: smb,
-			id:      func(d digest) string { return "smb#" + fileServer + "#" + share + "#" + pvc(d) },
-			network: directory(pvc)},
-		// The example driver, iSCSI; according to its code.
-		{Name: "example-iscsi",
-			secrets: map[string]string{"chapUser": user, "chapSecret": chapSecret},
-			id: func(d digest) string {
-				return fmt.Sprintf("iscsi#%s#%d#%s#0", portal.Address, portal.Port, iqn(d))
-			},
-			network: target{}},
+			id:   func(d digest) string { return "smb#" + fileServer + "#" + share + "#" + pvc(d) },
+			make: directory(pvc)},
 		// SMB share; according to the driver's code.
 		{Name: "smb", secrets: smb,
 			id:      func(d digest) string { return fileServer + "/" + share + "##" + pvc(d) + "#" },
-			context: func(volume) map[string]string { return map[string]string{"source": "//" + fileServer + "/" + share} },
-			network: directory(nil)},
+			context: func(volume) map[string]string { return map[string]string{"source": "//" + fileServer + "/" + share} }},
 		// SMB, a directory of a share; according to the driver's code.
 		{Name: "smb-subdir", secrets: smb,
 			id: func(d digest) string { return fileServer + "/" + share + "#" + pvc(d) + "#" + pvc(d) + "#" },
 			context: func(v volume) map[string]string {
 				return map[string]string{"source": "//" + fileServer + "/" + share, "subDir": pvc(v.digest)}
 			},
-			network: directory(pvc)},
+			make: directory(pvc)},
 		// Azure File, SMB; according to the driver's code.
 		{Name: "azurefile",
 			secrets: map[string]string{"azurestorageaccountname": azureAccount, "azurestorageaccountkey": azureKey},
@@ -170,7 +162,7 @@ func Clouds() []Cloud {
 			context: func(v volume) map[string]string {
 				return map[string]string{"storageAccount": azureAccount, "shareName": pvc(v.digest)}
 			},
-			network: azureShare{}},
+			make: azureShare},
 	}
 }
 

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,26 +20,13 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
 )
 
-// Node is the simulated node to which disks are attached: a *[simnode.Node] of this
-// process, or the *[control.Node] of a csi-proxy-sim.
-type Node interface {
-	Show() (simnode.State, error)
-	AttachDisk(d simnode.Disk) (simnode.DiskInfo, error)
-	DetachDisk(number uint32) error
-	DiscardDisk(id string) error
-	GrowDisk(number uint32, size simnode.Size) error
-	AddSMBShare(server, share string) error
-	AddShareDirectory(server, share, path string) error
-	SetISCSITarget(t simnode.ISCSITarget) error
-	RemoveISCSITarget(iqn string) error
-}
-
-// Controller is the CSI controller of a cloud with one node. It implements
-// csi.IdentityServer and csi.ControllerServer. Its methods may be called concurrently.
+// Controller is the CSI controller of a cloud with one node. It implements csi.ControllerServer for
+// callers that make no mistakes, and of csi.IdentityServer what csi-sanity asks. Its methods may be
+// called concurrently.
 type Controller struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
-	node  Node
+	node  *simnode.Node
 	cloud Cloud
 
 	mu      sync.Mutex
@@ -49,26 +37,21 @@ type Controller struct {
 // created is a volume that was created.
 type created struct {
 	volume
-	name     string
 	size     int64
-	nodeID   string // the node to which it is attached, or ""
+	attached bool
 	number   uint32 // of the attached disk
 	onNode   int64  // the size of the disk on the node; 0 if it was never attached
 	diskID   string // of the disk on the node
-	readOnly bool
-	mode     csi.VolumeCapability_AccessMode_Mode
 }
 
 const (
 	gib         = 1 << 30
 	defaultSize = 10 * gib
-	maxSize     = 64 << 40
-	maxDisks    = 64 // as many as Azure's largest machines have
 )
 
 // New returns a controller of a cloud whose disks are attached to node. For a cloud of SMB
 // shares the node must have [SMBServers].
-func New(node Node, c Cloud) *Controller {
+func New(node *simnode.Node, c Cloud) *Controller {
 	return &Controller{node: node, cloud: c, volumes: map[string]*created{}}
 }
 
@@ -92,6 +75,11 @@ func (c *Controller) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (
 	return &csi.GetPluginInfoResponse{Name: c.cloud.Name + ".lab.example.com", VendorVersion: "lab"}, nil
 }
 
+// Probe implements csi.IdentityServer.
+func (c *Controller) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
+}
+
 // GetPluginCapabilities implements csi.IdentityServer.
 func (c *Controller) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{Type: &csi.PluginCapability_Service_{
@@ -99,18 +87,11 @@ func (c *Controller) GetPluginCapabilities(context.Context, *csi.GetPluginCapabi
 	}}}}, nil
 }
 
-// Probe implements csi.IdentityServer.
-func (c *Controller) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
-}
-
 // ControllerGetCapabilities implements csi.ControllerServer.
 func (c *Controller) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
 	types := []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME}
 	if c.cloud.attached() {
 		types = append(types, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME)
-	} else if _, ok := c.cloud.network.(grower); ok {
-		types = append(types, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME)
 	}
 	out := &csi.ControllerGetCapabilitiesResponse{}
 	for _, t := range types {
@@ -123,31 +104,15 @@ func (c *Controller) ControllerGetCapabilities(context.Context, *csi.ControllerG
 
 // CreateVolume implements csi.ControllerServer.
 func (c *Controller) CreateVolume(_ context.Context, in *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
-	if in.GetName() == "" || len(in.GetVolumeCapabilities()) == 0 {
-		return nil, status.Error(codes.InvalidArgument, "want a name and volume capabilities")
-	}
-	size, limit := in.GetCapacityRange().GetRequiredBytes(), in.GetCapacityRange().GetLimitBytes()
-	switch {
-	case size == 0 && limit > 0:
-		size = min(defaultSize, limit)
-	case size == 0:
-		size = defaultSize
-	}
-	if size > maxSize {
-		return nil, status.Errorf(codes.OutOfRange, "%d bytes are too much, want at most %d", size, int64(maxSize))
-	}
 	d := digestOf(c.cloud.Name, in.GetName())
-	v := &created{volume: volume{id: c.cloud.id(d), digest: d}, name: in.GetName(), size: size}
+	v := &created{volume: volume{id: c.cloud.id(d), digest: d}, size: cmp.Or(in.GetCapacityRange().GetRequiredBytes(), defaultSize)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if there := c.volumes[v.id]; there != nil {
-		if there.size < size || limit > 0 && there.size > limit {
-			return nil, status.Errorf(codes.AlreadyExists, "volume %q has %d bytes", there.name, there.size)
-		}
 		v = there
-	} else if c.cloud.network != nil {
-		if err := c.cloud.network.make(c.node, v.volume, v.size); err != nil {
-			return nil, fmt.Errorf("make volume %q: %w", v.name, err)
+	} else if c.cloud.make != nil {
+		if err := c.cloud.make(c.node, v.volume); err != nil {
+			return nil, fmt.Errorf("make volume %q: %w", in.GetName(), err)
 		}
 	}
 	c.volumes[v.id] = v
@@ -164,20 +129,13 @@ func (c *Controller) CreateVolume(_ context.Context, in *csi.CreateVolumeRequest
 
 // DeleteVolume implements csi.ControllerServer.
 func (c *Controller) DeleteVolume(_ context.Context, in *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
-	if in.GetVolumeId() == "" {
-		return nil, status.Error(codes.InvalidArgument, "want a volume ID")
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if v := c.volumes[in.GetVolumeId()]; v != nil && v.nodeID != "" {
-		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is attached to node %q", v.id, v.nodeID)
+	if v := c.volumes[in.GetVolumeId()]; v != nil && v.attached {
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is attached", v.id)
 	} else if v != nil && v.diskID != "" {
 		if err := c.node.DiscardDisk(v.diskID); err != nil {
 			return nil, fmt.Errorf("delete the disk of volume %q: %w", v.id, err)
-		}
-	} else if v != nil && c.cloud.network != nil {
-		if err := c.cloud.network.remove(c.node, v.volume); err != nil {
-			return nil, fmt.Errorf("delete volume %q: %w", v.id, err)
 		}
 	}
 	delete(c.volumes, in.GetVolumeId())
@@ -186,9 +144,6 @@ func (c *Controller) DeleteVolume(_ context.Context, in *csi.DeleteVolumeRequest
 
 // get returns a volume. The caller holds c.mu.
 func (c *Controller) get(id string) (*created, error) {
-	if id == "" {
-		return nil, status.Error(codes.InvalidArgument, "want a volume ID")
-	}
 	if v := c.volumes[id]; v != nil {
 		return v, nil
 	}
@@ -197,26 +152,17 @@ func (c *Controller) get(id string) (*created, error) {
 
 // ControllerPublishVolume implements csi.ControllerServer: it attaches the disk.
 func (c *Controller) ControllerPublishVolume(_ context.Context, in *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
-	if in.GetVolumeId() != "" && (in.GetNodeId() == "" || in.GetVolumeCapability() == nil) {
-		return nil, status.Error(codes.InvalidArgument, "want a node ID and a volume capability")
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v, err := c.get(in.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	if v.nodeID != "" && v.nodeID != in.GetNodeId() {
-		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is attached to node %q", v.id, v.nodeID)
-	}
-	if v.nodeID != "" && (v.readOnly != in.GetReadonly() || v.mode != in.GetVolumeCapability().GetAccessMode().GetMode()) {
-		return nil, status.Errorf(codes.AlreadyExists, "volume %q is attached in another mode", v.id)
-	}
-	if v.nodeID == "" {
+	if !v.attached {
 		if err := c.attach(v); err != nil {
 			return nil, err
 		}
-		v.nodeID, v.readOnly, v.mode = in.GetNodeId(), in.GetReadonly(), in.GetVolumeCapability().GetAccessMode().GetMode()
+		v.attached = true
 	}
 	out := &csi.ControllerPublishVolumeResponse{}
 	if c.cloud.publish != nil {
@@ -235,16 +181,13 @@ func (c *Controller) attach(v *created) error {
 	}
 	used := map[int]bool{}
 	for _, other := range c.volumes {
-		if other.nodeID != "" {
+		if other.attached {
 			used[other.slot] = true
 		}
 	}
 	v.slot = 0
 	for used[v.slot] {
 		v.slot++
-	}
-	if v.slot == maxDisks {
-		return status.Errorf(codes.ResourceExhausted, "%d disks are attached to the node, which has room for no more", maxDisks)
 	}
 	d := simnode.Disk{ID: v.diskID} // enough for a disk that was attached before
 	if v.diskID == "" {
@@ -290,13 +233,10 @@ func (c *Controller) growOnNode(v *created) error {
 
 // ControllerUnpublishVolume implements csi.ControllerServer: it detaches the disk.
 func (c *Controller) ControllerUnpublishVolume(_ context.Context, in *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
-	if in.GetVolumeId() == "" {
-		return nil, status.Error(codes.InvalidArgument, "want a volume ID")
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := c.volumes[in.GetVolumeId()]
-	if v == nil || v.nodeID == "" {
+	if v == nil || !v.attached {
 		return &csi.ControllerUnpublishVolumeResponse{}, nil
 	}
 	if c.cloud.attached() {
@@ -305,52 +245,25 @@ func (c *Controller) ControllerUnpublishVolume(_ context.Context, in *csi.Contro
 			return nil, fmt.Errorf("detach the disk of volume %q: %w", v.id, err)
 		}
 	}
-	v.nodeID = ""
+	v.attached = false
 	return &csi.ControllerUnpublishVolumeResponse{}, nil
 }
 
 // ControllerExpandVolume implements csi.ControllerServer.
 func (c *Controller) ControllerExpandVolume(_ context.Context, in *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
-	size := in.GetCapacityRange().GetRequiredBytes()
-	if in.GetVolumeId() != "" && in.GetCapacityRange() == nil {
-		return nil, status.Error(codes.InvalidArgument, "want a capacity range")
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v, err := c.get(in.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	if size > maxSize {
-		return nil, status.Errorf(codes.OutOfRange, "%d bytes are too much, want at most %d", size, int64(maxSize))
-	}
-	v.size = max(v.size, size)
-	if v.nodeID != "" {
+	v.size = max(v.size, in.GetCapacityRange().GetRequiredBytes())
+	if v.attached {
 		if err := c.growOnNode(v); err != nil {
 			return nil, err
 		}
 	}
-	if g, ok := c.cloud.network.(grower); ok {
-		if err := g.grow(c.node, v.volume, v.size); err != nil {
-			return nil, fmt.Errorf("grow volume %q: %w", v.id, err)
-		}
-	}
 	return &csi.ControllerExpandVolumeResponse{CapacityBytes: v.size, NodeExpansionRequired: true}, nil
-}
-
-// ValidateVolumeCapabilities implements csi.ControllerServer.
-func (c *Controller) ValidateVolumeCapabilities(_ context.Context, in *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, err := c.get(in.GetVolumeId()); err != nil {
-		return nil, err
-	}
-	if len(in.GetVolumeCapabilities()) == 0 {
-		return nil, status.Error(codes.InvalidArgument, "want volume capabilities")
-	}
-	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
-		VolumeContext: in.GetVolumeContext(), VolumeCapabilities: in.GetVolumeCapabilities(), Parameters: in.GetParameters(),
-	}}, nil
 }
 
 // attached returns the volumes whose disks are attached, in the order of their slots.
@@ -359,7 +272,7 @@ func (c *Controller) attached() []volume {
 	defer c.mu.Unlock()
 	var all []volume
 	for _, v := range c.volumes {
-		if v.nodeID != "" {
+		if v.attached {
 			all = append(all, v.volume)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/lab/cloud"
 	"github.com/kubernetes-csi/csi-proxy/lab/sanity"
 	"github.com/kubernetes-csi/csi-proxy/lab/session"
+	"github.com/kubernetes-csi/csi-proxy/lab/shim"
 	"github.com/kubernetes-csi/csi-proxy/lab/story"
 	"github.com/kubernetes-csi/csi-proxy/lab/winlab"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
@@ -77,7 +78,7 @@ func TestGCEPD(t *testing.T) {
 		return lab.Endpoint(), err
 	}
 	controller, metadata, preset := startCloud(t, n, "gce")
-	if _, err := start("v1", metadata); errors.Is(err, session.ErrNoWine) {
+	if _, err := start("v1", metadata); errors.Is(err, session.ErrNoWine) || errors.Is(err, shim.ErrNoCompiler) {
 		t.Skip(err)
 	}
 	t.Cleanup(func() {

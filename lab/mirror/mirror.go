@@ -34,17 +34,11 @@ import (
 // Dir is the directory that is mirrored.
 const Dir = `C:\var\lib\kubelet`
 
-// Options are the options of a mirror.
-type Options struct {
-	Links bool         // package shim is installed
-	Log   *slog.Logger // gets what could not be mirrored; nil logs nothing
-}
-
 // Mirror is a running mirror.
 type Mirror struct {
 	node    *simnode.Node
 	session *session.Session
-	options Options
+	log     *slog.Logger
 	base    string // Dir on this machine
 	stop    func()
 
@@ -73,12 +67,10 @@ type entry struct {
 	name string // what os.Readlink returns, before Windows' prefix is cut
 }
 
-// Start mirrors until Close.
-func Start(s *session.Session, n *simnode.Node, options Options) (*Mirror, error) {
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
-	m := &Mirror{node: n, session: s, options: options, base: s.OnLinux(Dir), have: map[uint64]entry{}, ids: map[string]uint64{}, pulled: map[string]bool{}, volumes: map[string]volume{}}
+// Start mirrors until Close. In the session, package shim is installed. log gets what could not be
+// mirrored.
+func Start(s *session.Session, n *simnode.Node, log *slog.Logger) (*Mirror, error) {
+	m := &Mirror{node: n, session: s, log: log, base: s.OnLinux(Dir), have: map[uint64]entry{}, ids: map[string]uint64{}, pulled: map[string]bool{}, volumes: map[string]volume{}}
 	if err := os.MkdirAll(m.base, 0o755); err != nil {
 		return nil, fmt.Errorf("mirror: %w", err)
 	}
@@ -89,10 +81,8 @@ func Start(s *session.Session, n *simnode.Node, options Options) (*Mirror, error
 	if _, err := m.events.add("", m.base); err != nil {
 		return nil, errors.Join(fmt.Errorf("mirror: %w", err), m.events.close())
 	}
-	if options.Links {
-		if _, err := m.events.add(links, s.OnLinux(shim.Dir)); err != nil {
-			return nil, errors.Join(fmt.Errorf("mirror: %w", err), m.events.close())
-		}
+	if _, err := m.events.add(links, s.OnLinux(shim.Dir)); err != nil {
+		return nil, errors.Join(fmt.Errorf("mirror: %w", err), m.events.close())
 	}
 	if m.stop, err = n.WatchFiles(m.pull, m.push); err != nil {
 		return nil, errors.Join(err, m.events.close())
@@ -119,7 +109,7 @@ func (m *Mirror) Close() error {
 
 func (m *Mirror) failed(what, path string, err error) {
 	if err != nil {
-		m.options.Log.Error("Failed to mirror", "what", what, "path", path, "err", err)
+		m.log.Error("Failed to mirror", "what", what, "path", path, "err", err)
 	}
 }
 
@@ -226,7 +216,7 @@ func (m *Mirror) removed(below string) {
 		e := m.have[id]
 		m.failed("remove", e.path, m.node.RemoveFile(windows(e.path)))
 		m.forget(id)
-		if e.link != "" && m.options.Links {
+		if e.link != "" {
 			m.failed("remove the link", e.path, shim.RemoveLink(m.session, windows(e.path)))
 		}
 	}
@@ -295,7 +285,7 @@ func (m *Mirror) removeHost(e entry) error {
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
-	if e.link != "" && m.options.Links {
+	if e.link != "" {
 		err = errors.Join(err, shim.RemoveLink(m.session, windows(e.path)))
 	}
 	return err
@@ -311,10 +301,8 @@ func (m *Mirror) show(have entry, known bool, want entry) error {
 	}
 	switch {
 	case want.link != "":
-		if m.options.Links {
-			if err := shim.SetLink(m.session, windows(want.path), want.name); err != nil {
-				return err
-			}
+		if err := shim.SetLink(m.session, windows(want.path), want.name); err != nil {
+			return err
 		}
 		if have.link == want.link {
 			return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
@@ -34,7 +35,7 @@ type env struct {
 	exe  string
 }
 
-func setup(t *testing.T, options mirror.Options) *env {
+func setup(t *testing.T) *env {
 	t.Helper()
 	s, err := session.Open(t.Context(), t.Output())
 	if errors.Is(err, session.ErrNoWine) {
@@ -61,8 +62,7 @@ func setup(t *testing.T, options mirror.Options) *env {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	n := simnode.New(t)
-	options.Links = true
-	m, err := mirror.Start(s, n, options)
+	m, err := mirror.Start(s, n, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ const pods = mirror.Dir + `\pods`
 
 // What a program does with files, the node has.
 func TestProgramToNode(t *testing.T) {
-	e := setup(t, mirror.Options{})
+	e := setup(t)
 	e.program(`mkdir|`+pods+`\a\b\c`, "ok", `write|`+pods+`\a\b\file|12345`, "ok")
 	e.exists(pods+`\a\b\c`, true)
 	files, err := e.node.Files(pods + `\a\b\file`)
@@ -172,7 +172,7 @@ func TestProgramToNode(t *testing.T) {
 // Whatever a program does while the mirror looks, the node has it in the end, and the mirror
 // undoes none of it.
 func TestChangesWhileMirrorLooks(t *testing.T) {
-	e := setup(t, mirror.Options{})
+	e := setup(t)
 	root := e.s.OnLinux(pods)
 	on := func(below ...string) string { return filepath.Join(append([]string{root}, below...)...) }
 	do := func(errs ...error) {
@@ -234,7 +234,7 @@ func TestChangesWhileMirrorLooks(t *testing.T) {
 // What the node has, a program sees: directories, mounted volumes with their sizes, and
 // links.
 func TestNodeToProgram(t *testing.T) {
-	e := setup(t, mirror.Options{})
+	e := setup(t)
 	n, ctx := e.node, t.Context()
 	const staging, target = mirror.Dir + `\plugins\kubernetes.io\csi\globalmount`, pods + `\pod\mount`
 	attach := func(d simnode.Disk) simnode.DiskInfo {
@@ -320,7 +320,7 @@ func (e *env) eventually(operation, want string) {
 
 // A share is there while its server is reachable.
 func TestShares(t *testing.T) {
-	e := setup(t, mirror.Options{})
+	e := setup(t)
 	n, ctx := e.node, t.Context()
 	const share, staging = `\\files.example.com\data`, mirror.Dir + `\plugins\share`
 	must[*smb.NewSMBGlobalMappingResponse](t)(n.SMB().NewSMBGlobalMapping(ctx, &smb.NewSMBGlobalMappingRequest{RemotePath: share, LocalPath: staging, Username: "csi", Password: "csi"}))

@@ -72,9 +72,6 @@ type Config struct {
 	Retry time.Duration
 	// Limit is how long a CSI call may take; 0 means two minutes, as for the kubelet.
 	Limit time.Duration
-	// Before is called before each step that is not repeated, if it is not nil. Its error ends
-	// the story.
-	Before func(step string) error
 }
 
 // Step is a call, or an action of the pod.
@@ -167,9 +164,6 @@ type runner struct {
 
 // do makes a step, and repeats it while it fails.
 func (r *runner) do(name string, call func() (note string, err error)) error {
-	if err := r.before(name); err != nil {
-		return err
-	}
 	begin := time.Now()
 	for pause := 500 * time.Millisecond; ; pause *= 2 {
 		start := time.Now()
@@ -190,21 +184,8 @@ func (r *runner) do(name string, call func() (note string, err error)) error {
 	}
 }
 
-func (r *runner) before(name string) error {
-	if r.Before == nil {
-		return nil
-	}
-	if err := r.Before(name); err != nil {
-		return fmt.Errorf("before %s: %w", name, err)
-	}
-	return nil
-}
-
 // once makes a step that is not a call, and so is not repeated.
 func (r *runner) once(name string, do func() error) error {
-	if err := r.before(name); err != nil {
-		return err
-	}
 	start := time.Now()
 	err := do()
 	r.steps = append(r.steps, Step{Name: name, Took: time.Since(start), Err: err})

@@ -1,25 +1,22 @@
 package story_test
 
 import (
-	"context"
+	"errors"
+	"io/fs"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/kubernetes-csi/csi-proxy/lab/cloud"
 	"github.com/kubernetes-csi/csi-proxy/lab/internal/exampledriver"
 	"github.com/kubernetes-csi/csi-proxy/lab/story"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/rules"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/winapi"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/volume"
 )
 
 // start starts the example driver and a controller on a node.
@@ -36,6 +33,19 @@ func start(t *testing.T, n *simnode.Node) story.Config {
 	return story.Config{Endpoint: exampledriver.Start(t, n), Controller: controller, Files: n.Filesystem(), Pod: story.NewPod(n), Name: "story"}
 }
 
+// pod notes what is mounted while it writes.
+type pod struct {
+	story.Pod
+	node   *simnode.Node
+	mounts []nodespec.MountInfo
+}
+
+func (p *pod) WriteFile(path, content string) error {
+	state, err := p.node.Show()
+	p.mounts = state.Mounts
+	return errors.Join(err, p.Pod.WriteFile(path, content))
+}
+
 func TestRun(t *testing.T) {
 	n := simnode.New(t)
 	before, err := n.Show()
@@ -43,17 +53,8 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := start(t, n)
-	var staged []string // what is mounted after the first NodeStageVolume
-	c.Before = func(step string) error {
-		if step != "NodeStageVolume, again" || staged != nil {
-			return nil
-		}
-		state, err := n.Show()
-		for _, m := range state.Mounts {
-			staged = append(staged, m.Path)
-		}
-		return err
-	}
+	p := &pod{Pod: c.Pod, node: n}
+	c.Pod = p
 	steps, err := story.Run(t.Context(), c)
 	t.Logf("steps:\n%s", story.String(steps))
 	if err != nil {
@@ -71,8 +72,8 @@ func TestRun(t *testing.T) {
 			t.Errorf("step %q was made %d times, want 2", again, seen[again])
 		}
 	}
-	if len(staged) != 1 || !strings.Contains(staged[0], `\lab\story\globalmount`) {
-		t.Errorf("after NodeStageVolume these are mounted: %q, want the staging path", staged)
+	if len(p.mounts) != 1 || !strings.Contains(p.mounts[0].Path, `\lab\story\globalmount`) {
+		t.Errorf("while the pod writes these are mounted: %+v, want the staging path", p.mounts)
 	}
 	after, err := n.Show()
 	if err != nil {
@@ -126,90 +127,26 @@ func TestRunRepeats(t *testing.T) {
 	}
 }
 
-// formatter is the node service of a driver that formats a volume whenever it stages it.
-type formatter struct {
-	csi.UnimplementedNodeServer
-	driver csi.NodeClient
-	proxy  *simnode.Process
-}
-
-func (f formatter) NodeStageVolume(ctx context.Context, in *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
-	out, err := f.driver.NodeStageVolume(ctx, in)
-	if err != nil {
-		return nil, err
+// A volume that comes back without the pod's file, as after another format, fails the story.
+func TestRunFindsLoss(t *testing.T) {
+	c := start(t, simnode.New(t))
+	c.Pod, c.Retry = &forgetful{Pod: c.Pod}, 1
+	if _, err := story.Run(t.Context(), c); err == nil || !strings.HasPrefix(err.Error(), "the pod reads: ") || !strings.Contains(err.Error(), "lost its data") {
+		t.Errorf("the story of a volume that loses its file: %v, want an error of the pod", err)
 	}
-	at, err := f.proxy.Volume().GetVolumeIDFromTargetPath(ctx, &volume.GetVolumeIDFromTargetPathRequest{TargetPath: in.GetStagingTargetPath()})
-	if err != nil {
-		return nil, err
+}
+
+// forgetful is a pod whose file is gone when it reads it for the second time.
+type forgetful struct {
+	story.Pod
+	reads int
+}
+
+func (p *forgetful) ReadFile(path string) (string, error) {
+	if p.reads++; p.reads > 1 {
+		return "", fs.ErrNotExist
 	}
-	_, err = f.proxy.Volume().FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: at.VolumeID})
-	return out, err
-}
-
-func (f formatter) NodeGetInfo(ctx context.Context, in *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
-	return f.driver.NodeGetInfo(ctx, in)
-}
-
-func (f formatter) NodeGetCapabilities(ctx context.Context, in *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
-	return f.driver.NodeGetCapabilities(ctx, in)
-}
-
-func (f formatter) NodePublishVolume(ctx context.Context, in *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
-	return f.driver.NodePublishVolume(ctx, in)
-}
-
-func (f formatter) NodeUnpublishVolume(ctx context.Context, in *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
-	return f.driver.NodeUnpublishVolume(ctx, in)
-}
-
-func (f formatter) NodeUnstageVolume(ctx context.Context, in *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
-	return f.driver.NodeUnstageVolume(ctx, in)
-}
-
-func (f formatter) NodeGetVolumeStats(ctx context.Context, in *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
-	return f.driver.NodeGetVolumeStats(ctx, in)
-}
-
-func (f formatter) NodeExpandVolume(ctx context.Context, in *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
-	return f.driver.NodeExpandVolume(ctx, in)
-}
-
-// A driver that formats again is refused by CSI Proxy, or loses the file of the pod.
-func TestRunFindsFormat(t *testing.T) {
-	for _, c := range []struct {
-		proxy rules.Rules
-		want  string
-	}{
-		{rules.Rules{}, "NodeStageVolume: "},
-		{rules.Rules{FormatExisting: true}, "the pod reads: "},
-	} {
-		n := simnode.New(t)
-		config := start(t, n)
-		config.Retry = 1
-		p, err := n.NewProcess(c.proxy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn, err := grpc.NewClient(config.Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := grpc.NewServer()
-		csi.RegisterNodeServer(s, formatter{driver: csi.NewNodeClient(conn), proxy: p})
-		t.Cleanup(s.Stop)
-		go func() { _ = s.Serve(l) }() // ends with Stop
-		config.Endpoint = l.Addr().String()
-		steps, err := story.Run(t.Context(), config)
-		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("the story of a driver that formats again: %v, want an error of %q; steps:\n%s", err, c.want, story.String(steps))
-		}
-		s.Stop()
-	}
+	return p.Pod.ReadFile(path)
 }
 
 // A driver that does not answer does not block the story.

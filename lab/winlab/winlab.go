@@ -90,14 +90,11 @@ type Lab struct {
 	session *session.Session
 	relay   *relay.Relay
 	mirror  *mirror.Mirror
-	links   bool
-	exe     string // csi-proxy-relay.exe
 
 	mu       sync.Mutex // not held while a driver starts or ends
 	driver   Driver
 	endpoint string // empty until the driver accepts connections
 	process  *session.Process
-	reverse  *session.Process // passes connections to the pipe of the driver, if it has one
 }
 
 // TB is the part of *testing.T that [Start] and [New] need.
@@ -111,8 +108,8 @@ type TB interface {
 // Start runs a driver until the test ends, and returns when it accepts connections. The
 // driver gets the argument --endpoint=tcp://<address>, unless an argument has the text
 // ENDPOINT or ADDRESS, which stand for tcp://<address> and <address>, or an argument or a
-// variable of the environment ends with an endpoint such as unix://C:\csi\csi.sock or
-// npipe:////./pipe/csi. The test is skipped on a machine without Wine.
+// variable of the environment ends with an endpoint such as unix://C:\csi\csi.sock. The test is
+// skipped on a machine without Wine or mingw-w64.
 func Start(t TB, n *simnode.Node, exe string, args ...string) *Lab {
 	t.Helper()
 	l := New(t, n)
@@ -131,7 +128,7 @@ func New(t TB, n *simnode.Node, change ...func(*Config)) *Lab {
 		f(&config)
 	}
 	l, err := Open(t.Context(), n, config)
-	if errors.Is(err, session.ErrNoWine) {
+	if errors.Is(err, session.ErrNoWine) || errors.Is(err, shim.ErrNoCompiler) {
 		t.Skipf("%v", err)
 	}
 	if err != nil {
@@ -147,7 +144,7 @@ func New(t TB, n *simnode.Node, change ...func(*Config)) *Lab {
 }
 
 // Open makes a lab without a driver. The caller must call [Lab.Close]. If this machine has
-// no Wine, the error is [session.ErrNoWine].
+// no Wine, the error is [session.ErrNoWine], and without mingw-w64 it is [shim.ErrNoCompiler].
 func Open(ctx context.Context, n *simnode.Node, config Config) (_ *Lab, err error) {
 	if config.Log == nil {
 		config.Log = io.Discard
@@ -168,26 +165,20 @@ func Open(ctx context.Context, n *simnode.Node, config Config) (_ *Lab, err erro
 	if l.session, err = session.Open(ctx, config.Log); err != nil {
 		return nil, err
 	}
-	log := slog.New(slog.NewTextHandler(config.Log, nil))
-	switch err := shim.Install(ctx, l.session); {
-	case errors.Is(err, shim.ErrNoCompiler):
-		log.Warn("The driver's os.Readlink and os.Remove will not work on links", "reason", err)
-	case err != nil:
-		return nil, err
-	default:
-		l.links = true
-	}
-	if l.mirror, err = mirror.Start(l.session, n, mirror.Options{Links: l.links, Log: log}); err != nil {
+	if err := shim.Install(ctx, l.session); err != nil {
 		return nil, err
 	}
-	l.exe = config.Relay
-	if l.exe == "" {
-		l.exe = filepath.Join(l.dir, "csi-proxy-relay.exe")
-		if err := relay.Build(ctx, l.exe); err != nil {
+	if l.mirror, err = mirror.Start(l.session, n, slog.New(slog.NewTextHandler(config.Log, nil))); err != nil {
+		return nil, err
+	}
+	exe := config.Relay
+	if exe == "" {
+		exe = filepath.Join(l.dir, "csi-proxy-relay.exe")
+		if err := relay.Build(ctx, exe); err != nil {
 			return nil, err
 		}
 	}
-	l.relay, err = relay.Start(ctx, l.session, l.exe, l.Proxy.Dir())
+	l.relay, err = relay.Start(ctx, l.session, exe, l.Proxy.Dir())
 	return l, err
 }
 
@@ -290,15 +281,12 @@ func (l *Lab) run(ctx context.Context, d Driver) error {
 	return nil
 }
 
-// Endpoints of a driver that it has as it ships.
-var (
-	ofSocket = regexp.MustCompile(`(?:^|=)unix:(?://)?/?([A-Za-z]:)?([/\\][^\s]+)$`)
-	ofPipe   = regexp.MustCompile(`(?:^|=)npipe:[/\\.]*pipe[/\\]+([^/\\\s]+)$`)
-)
+// ofSocket is the endpoint of a driver that it has as it ships.
+var ofSocket = regexp.MustCompile(`(?:^|=)unix:(?://)?/?([A-Za-z]:)?([/\\][^\s]+)$`)
 
 // start starts a driver, in place of the one that runs. It is to listen on the address,
-// unless an argument or a variable has a Unix socket or a pipe. where returns the address at
-// which it can be reached, once it listens.
+// unless an argument or a variable has a Unix socket. where returns the address at which it can be
+// reached, once it listens.
 func (l *Lab) start(ctx context.Context, d Driver, address string) (p *session.Process, where func() string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -308,7 +296,6 @@ func (l *Lab) start(ctx context.Context, d Driver, address string) (p *session.P
 	if l.process != nil {
 		l.process.Kill()
 	}
-	l.endReverse()
 	l.driver, l.endpoint = d, ""
 	for path, content := range d.Files {
 		if err := l.writeNew(path, content); err != nil {
@@ -316,7 +303,6 @@ func (l *Lab) start(ctx context.Context, d Driver, address string) (p *session.P
 		}
 	}
 	where = func() string { return address }
-	env := slices.Clone(d.Env)
 	var args []string
 	// A test of Go has no such flag.
 	placed := strings.HasSuffix(d.Exe, ".test.exe")
@@ -324,15 +310,9 @@ func (l *Lab) start(ctx context.Context, d Driver, address string) (p *session.P
 		placed = placed || strings.Contains(arg, "ENDPOINT") || strings.Contains(arg, "ADDRESS")
 		args = append(args, strings.NewReplacer("ENDPOINT", "tcp://"+address, "ADDRESS", address).Replace(arg))
 	}
-	var pipe string
-	for _, text := range slices.Concat(d.Args, env) {
-		if found := ofPipe.FindStringSubmatch(text); found != nil {
-			placed, pipe = true, `\\.\pipe\`+found[1]
-		}
+	for _, text := range slices.Concat(d.Args, d.Env) {
 		if found := ofSocket.FindStringSubmatch(text); found != nil {
-			if placed = true; !l.links {
-				return nil, nil, fmt.Errorf("run %s: a Unix socket such as %s: %w", d.Exe, text, shim.ErrNoCompiler)
-			}
+			placed = true
 			path := cmp.Or(found[1], "C:") + strings.ReplaceAll(found[2], "/", `\`)
 			// Pods have this directory from a volume.
 			if err := os.MkdirAll(l.session.OnLinux(path[:strings.LastIndex(path, `\`)]), 0o755); err != nil {
@@ -350,19 +330,8 @@ func (l *Lab) start(ctx context.Context, d Driver, address string) (p *session.P
 	if !placed {
 		args = append(args, "--endpoint=tcp://"+address)
 	}
-	if l.links {
-		env = append(env, shim.Env)
-	}
-	if l.process, err = l.session.Start(session.Program{Path: d.Exe, Args: args, Env: env, Log: l.config.Log}); err != nil {
-		return nil, nil, err
-	}
-	if pipe != "" {
-		if l.reverse, err = l.session.Start(session.Program{Path: l.exe, Args: []string{"-dial", pipe, address}, Log: l.config.Log}); err != nil {
-			l.process.Kill()
-			return nil, nil, err
-		}
-	}
-	return l.process, where, nil
+	l.process, err = l.session.Start(session.Program{Path: d.Exe, Args: args, Env: append(slices.Clone(d.Env), shim.Env), Log: l.config.Log})
+	return l.process, where, err
 }
 
 // writeNew writes a file of drive C:, with the directories above it.
@@ -375,13 +344,6 @@ func (l *Lab) writeNew(path, content string) error {
 		return err
 	}
 	return l.session.WriteFile(path, content)
-}
-
-func (l *Lab) endReverse() {
-	if l.reverse != nil {
-		l.reverse.Kill()
-		l.reverse = nil
-	}
 }
 
 // wait waits until a driver listens, and returns the address. If it does not, it is killed.
@@ -472,11 +434,6 @@ func (l *Lab) end(how func(*session.Process)) {
 	l.mu.Unlock()
 	if p != nil {
 		how(p)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.process == p {
-		l.endReverse()
 	}
 }
 

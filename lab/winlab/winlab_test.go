@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -166,15 +164,7 @@ func TestBeforeV1(t *testing.T) {
 // A driver serves on the endpoints that it ships with.
 func TestEndpoints(t *testing.T) {
 	lab := winlab.New(t, simnode.New(t))
-	if _, err := exec.LookPath("x86_64-w64-mingw32-gcc"); err != nil {
-		t.Skip("Unix sockets need the shim, which needs x86_64-w64-mingw32-gcc; make test installs it")
-	}
-	exe, pipes := exampledriver.Build(t), filepath.Join(t.TempDir(), "pipe.exe")
-	build := exec.Command("go", "build", "-o", pipes, "./testdata/pipe")
-	build.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	exe := exampledriver.Build(t)
 	node := func(name string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -197,10 +187,6 @@ func TestEndpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	node("node-2")
-	if err := lab.RunWith(t.Context(), winlab.Driver{Exe: pipes, Args: []string{"node-3"}, Env: []string{`CSI_ENDPOINT=npipe:////./pipe/csi`}}); err != nil {
-		t.Fatal(err)
-	}
-	node("node-3")
 	// Files, as from a ConfigMap.
 	const config = `C:\var\lib\kubelet\own\driver.json`
 	if err := lab.RunWith(t.Context(), winlab.Driver{Exe: exe, Args: []string{"-node-id=node-4"}, Files: map[string]string{config: "{}"}}); err != nil {

@@ -4,15 +4,9 @@
 //	csi-proxy-relay ADDRESS PIPE…
 //
 // It prints "ready" when all pipes accept connections.
-//
-//	csi-proxy-relay -dial PIPE ADDRESS
-//
-// passes connections the other way: it waits until a program accepts connections on the
-// pipe, and then accepts them on the address.
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,12 +20,6 @@ func main() {
 	if len(os.Args) < 3 {
 		fmt.Fprintln(os.Stderr, "usage: csi-proxy-relay ADDRESS PIPE...")
 		os.Exit(2)
-	}
-	if os.Args[1] == "-dial" {
-		if err := dial(os.Args[2], os.Args[3:]); err != nil {
-			fmt.Fprintln(os.Stderr, "csi-proxy-relay:", err)
-			os.Exit(1)
-		}
 	}
 	address, token := os.Args[1], os.Getenv("CSI_PROXY_RELAY_TOKEN")
 	for _, name := range os.Args[2:] {
@@ -51,51 +39,6 @@ func main() {
 	}
 	fmt.Println("ready")
 	select {}
-}
-
-// dial passes connections to a pipe, for ever.
-func dial(path string, address []string) error {
-	if len(address) != 1 {
-		return errors.New("want -dial PIPE ADDRESS")
-	}
-	// The first client gets an instance that is never served, so that client is this one.
-	for {
-		limit := 500 * time.Millisecond
-		c, err := winio.DialPipe(path, &limit)
-		if err == nil {
-			_ = c.Close()
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	l, err := net.Listen("tcp", address[0])
-	if err != nil {
-		return err
-	}
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return err
-		}
-		go func() {
-			defer c.Close()
-			p, err := winio.DialPipe(path, nil)
-			if err != nil {
-				fmt.Fprintf(os.Stderr, "csi-proxy-relay: %v\n", err)
-				return
-			}
-			defer p.Close()
-			both(c, p)
-		}()
-	}
-}
-
-// both copies in both directions until one of them ends.
-func both(a, b net.Conn) {
-	done := make(chan struct{}, 2)
-	go func() { _, _ = io.Copy(a, b); done <- struct{}{} }()
-	go func() { _, _ = io.Copy(b, a); done <- struct{}{} }()
-	<-done
 }
 
 func serve(l net.Listener, address, first string) {
@@ -120,5 +63,8 @@ func pass(c net.Conn, address, first string) {
 	if _, err := io.WriteString(t, first); err != nil {
 		return
 	}
-	both(t, c)
+	done := make(chan struct{}, 2)
+	go func() { _, _ = io.Copy(t, c); done <- struct{}{} }()
+	go func() { _, _ = io.Copy(c, t); done <- struct{}{} }()
+	<-done
 }
