@@ -180,29 +180,3 @@ func TestEveryErrorIsExplained(t *testing.T) {
 		t.Errorf("found %d messages: the search is broken", messages)
 	}
 }
-
-func TestUnexplainedErrorsAreFound(t *testing.T) {
-	const src = `package p
-func f() {
-	_ = hosterr.Text(hosterr.ErrInvalid, "disk %d holds "+"%s", 1, x)
-	_ = hosterr.TextWithHint(hosterr.ErrInvalid, "a hint", "want %[1]q")
-	_ = hosterr.Text(hosterr.ErrNotFound, "%w", err)
-	_ = errors.New("the root")
-	_ = fmt.Errorf("wrapped: %w", err)
-	_ = fmt.Errorf("%d bytes", n)
-}
-func (e *busy) Error() string { return "pipe " + e.pipe + " is busy" }`
-	found, err := messagesOf("p.go", []byte(src))
-	var texts []string
-	for _, m := range found {
-		texts = append(texts, m.text)
-	}
-	if want := []string{"disk … holds …", "want …", "the root", "… bytes", "pipe … is busy"}; err != nil || !slices.Equal(texts, want) {
-		t.Errorf("messages %q, %v, want %q", texts, err, want)
-	}
-	for documented, want := range map[string]bool{"holds": true, "disk … holds": true, "holds … disk": false, "held": false} {
-		if explains(documented, "disk … holds …") != want {
-			t.Errorf("explains(%q) = %t", documented, !want)
-		}
-	}
-}

@@ -352,30 +352,3 @@ func (ls labelsOf) find(fset *token.FileSet, code string, nodes []ast.Node) *lab
 	}
 	return nil
 }
-
-func TestRefusalWithoutSourceIsFound(t *testing.T) {
-	const source = "// Source: document, a page.\n"
-	for _, c := range []struct{ name, code, want string }{
-		{"with its source", source + "func f() error {\n\tif g() == win32.ERROR_BUSY {\n\t\treturn nil\n\t}\n\treturn win32.ERROR_CRC\n}\n", ""},
-		{"at the end of a line", "func f() error {\n\treturn win32.ERROR_CRC // Source: Windows, a log.\n}\n", ""},
-		{"without", "func f() error {\n\treturn win32.ERROR_CRC\n}\n", "a.go:4:9: no source of ERROR_CRC"},
-		{"in a variable", "var err = win32.STATUS_DELETE_PENDING\n", "no source of STATUS_DELETE_PENDING"},
-		{"answer of a call", "func (n *Node) Format(v string) error { return nil }\n", "no source of what Format returns"},
-		{"answer of a control code", "func g(code uint32) {\n\tswitch code {\n\tcase win32.IOCTL_DISK_CREATE_DISK:\n\t}\n}\n", "no source of what IOCTL_DISK_CREATE_DISK returns"},
-		{"of another code", "// Source of ERROR_BUSY: document, a page.\nfunc f() error {\n\treturn win32.ERROR_CRC\n}\n", "no source of ERROR_CRC"},
-		{"of nothing", source + "func f() {}\n", "a.go:3:1: the source is of nothing"},
-		{"unknown kind", "// Source: hearsay, a page.\nfunc f() error { return win32.ERROR_CRC }\n", `source "hearsay", want one of`},
-		{"no place", "// Source: document.\nfunc f() error { return win32.ERROR_CRC }\n", `source "document", want where`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			boundary, side := parsed{fset: token.NewFileSet()}, parsed{fset: token.NewFileSet()}
-			boundary.add(t, "api.go", "package win32\n\ntype API interface {\n\tFormat(v string) error\n}\n")
-			side.add(t, "a.go", "package emulated\n\n"+c.code)
-			_, errs := refusals(t, boundary, side)
-			if c.want == "" && len(errs) == 0 || c.want != "" && slices.ContainsFunc(errs, func(err error) bool { return strings.Contains(err.Error(), c.want) }) {
-				return
-			}
-			t.Errorf("errors %v, want %q", errs, c.want)
-		})
-	}
-}

@@ -16,7 +16,6 @@ import (
 	"path"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"golang.org/x/exp/apidiff"
 	"golang.org/x/tools/go/packages"
@@ -300,83 +299,4 @@ func TestPublishedModulesAreCompatible(t *testing.T) {
 		}
 		t.Attr("measured", fmt.Sprintf("not as published: %s, %s: %s", strings.TrimPrefix(e.pkg, library+"/"), e.difference, why))
 	}
-}
-
-// The check finds each kind of incompatible change.
-func TestBreaksFindsChanges(t *testing.T) {
-	const disk, host, iscsi, storage = "pkg/disk/types.go", "pkg/disk/hostapi/hostapi.go", "pkg/iscsi/types.go", "pkg/disk/hostapi/types.go"
-	const service = "pkg/disk/disk.go"
-	original := alpha2.source(t)
-	std := standard(t)
-	for _, c := range []struct{ name, file, from, to, want string }{
-		{"field with another type", disk, "TotalBytes int64", "TotalBytes uint64", "GetDiskStatsResponse.TotalBytes: changed"},
-		{"removed field", disk, "// Online state to set for the disk. true for online, false for offline\n\tIsOnline bool", "", "SetDiskStateRequest.IsOnline: removed"},
-		{"renamed field", disk, "LUNID   string", "LunID string", "DiskLocation.LUNID: removed"},
-		{"removed function", service, "func New(", "func Make(", "New: removed"},
-		{"added parameter", service, "func New(hostAPI diskapi.HostAPI)", "func New(hostAPI diskapi.HostAPI, more ...int)", "New: changed"},
-		{"added method of an interface", service, "type Interface interface {", "type Interface interface {\nMore()", "Interface.More: added"},
-		{"removed method", service, "func (d *Disk) Rescan(", "func (d *Disk) rescan(", "Rescan: removed"},
-		{"map of values", disk, "map[uint32]*DiskIDs", "map[uint32]DiskIDs", "ListDiskIDsResponse.DiskIDs: changed"},
-		{"response by value", service, "\tRescan(context.Context, *RescanRequest) (*RescanResponse, error)", "\tRescan(context.Context, *RescanRequest) (RescanResponse, error)", "Interface.Rescan: changed"},
-		{"interface instead of a struct", host, "func New() DiskAPI", "func New() HostAPI", "New: changed"},
-		{"constant with another value", iscsi, "MUTUAL_CHAP = 2", "MUTUAL_CHAP = 3", "MUTUAL_CHAP: value changed"},
-		{"constant with a type", iscsi, "NONE = 0", "NONE AuthenticationType = 0", "NONE: changed"},
-		{"constant without its type", storage, "PropertyStandardQuery StorageQueryType = iota", "PropertyStandardQuery = iota", "PropertyStandardQuery: changed"},
-		{"type of another size", iscsi, "type AuthenticationType uint32", "type AuthenticationType int", "AuthenticationType: changed"},
-		{"unexported field", storage, "DeviceNumber    uint32", "deviceNumber uint32", "StorageDeviceNumber.DeviceNumber: removed"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			changed := fstest.MapFS{}
-			for _, dir := range []string{"pkg/disk", "pkg/disk/hostapi", "pkg/iscsi", "pkg/iscsi/hostapi", "pkg/cim"} {
-				sources, err := fs.Glob(original, dir+"/*.go")
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, name := range sources {
-					b, err := fs.ReadFile(original, name)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if name == c.file {
-						if bytes.Count(b, []byte(c.from)) != 1 {
-							t.Fatalf("%s has %q %d times, want once", name, c.from, bytes.Count(b, []byte(c.from)))
-						}
-						// The changed package may no longer satisfy its own assertion.
-						b = bytes.ReplaceAll(b, []byte(c.from), []byte(c.to))
-						b = bytes.ReplaceAll(b, []byte("var _ Interface = &Disk{}"), nil)
-					}
-					changed[name] = &fstest.MapFile{Data: b}
-				}
-			}
-			name := library + "/" + path.Dir(c.file)
-			before, err := newDeclarations(library, "windows", original, std).Import(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			same, err := newDeclarations(library, "windows", original, std).Import(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if found := breaks(before, same); len(found) > 0 {
-				t.Errorf("breaks of a package and itself = %q, want none", found)
-			}
-			after, err := newDeclarations(library, "windows", changed, std).Import(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if found := strings.Join(breaks(before, after), "\n"); !strings.Contains(found, c.want) {
-				t.Errorf("breaks = %q, want %q in it", found, c.want)
-			}
-		})
-	}
-}
-
-// standard loads the packages that the changed declarations import.
-func standard(t *testing.T) map[string]*types.Package {
-	t.Helper()
-	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedExportFile}, "context")
-	if err != nil || len(pkgs) != 1 {
-		t.Fatal(len(pkgs), err)
-	}
-	return map[string]*types.Package{"context": pkgs[0].Types}
 }
