@@ -62,38 +62,11 @@ func start(t *testing.T, config Config) *Cluster {
 	}
 	measured(t, "Kubernetes %s with %d nodes: ready after %.1f s", c.Servers.Version, config.Nodes, time.Since(started).Seconds())
 	t.Cleanup(func() {
-		memory(t, c)
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return c
-}
-
-// memory records how much memory the programs take: each server, and the mean of each
-// program of the nodes.
-func memory(t *testing.T, c *Cluster) {
-	t.Helper()
-	total := 0
-	for _, p := range c.Servers.Processes() {
-		now, peak := p.Memory()
-		total += now
-		measured(t, "%s: %d MiB, at most %d", p.Name, now, peak)
-	}
-	sum, highest, count := map[string]int{}, map[string]int{}, map[string]int{}
-	for _, n := range c.Nodes {
-		for _, p := range n.Processes() {
-			now, peak := p.Memory()
-			total += now
-			sum[p.Name], highest[p.Name], count[p.Name] = sum[p.Name]+now, max(highest[p.Name], peak), count[p.Name]+1
-		}
-	}
-	for _, name := range []string{"kubelet", "csi-proxy-sim", "driver"} {
-		if count[name] > 0 {
-			measured(t, "%s: %d MiB a node, at most %d", name, sum[name]/count[name], highest[name])
-		}
-	}
-	measured(t, "all programs with %d nodes: %d MiB", len(c.Nodes), total)
 }
 
 // eventually waits until a condition has no complaint any more.

@@ -46,8 +46,6 @@ func startServers(t *testing.T) (s *cluster.Servers, kubectl string) {
 	measured(t, "etcd and kube-apiserver %s: ready %.1f s after their start", s.Version, time.Since(started).Seconds())
 	t.Cleanup(func() {
 		for _, p := range s.Processes() {
-			_, most := p.Memory()
-			measured(t, "%s: %d MiB at most", p.Name, most)
 			if t.Failed() {
 				t.Logf("the end of the output of %s:\n%s", p.Name, p.End())
 			}

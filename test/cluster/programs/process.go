@@ -6,9 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -20,9 +17,6 @@ type Process struct {
 	log  string
 	done chan struct{}
 	err  error // of a process that is done
-
-	mu   sync.Mutex
-	peak int
 }
 
 // Start starts a program that ends with this process at the latest. Its output is appended to
@@ -71,14 +65,12 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Kill ends the process at once, and waits for its end.
 func (p *Process) Kill() {
-	p.Memory()
 	_ = p.cmd.Process.Kill() // fails if it has ended
 	<-p.done
 }
 
 // Stop asks the process to end, and kills it if that takes too long.
 func (p *Process) Stop() error {
-	p.Memory()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
@@ -89,33 +81,6 @@ func (p *Process) Stop() error {
 		p.Kill()
 		return fmt.Errorf("%s did not end in 30 s after SIGTERM; its output is in %s", p.Name, p.log)
 	}
-}
-
-// Memory returns the resident set of the process, now and at most, in MiB. Kill and Stop call it,
-// because later it cannot be read.
-func (p *Process) Memory() (now, peak int) {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)) // none if it has ended
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.peak = max(p.peak, mebibytes(peakMemory, status))
-	return mebibytes(memory, status), p.peak
-}
-
-var (
-	peakMemory = regexp.MustCompile(`VmHWM:\s*(\d+) kB`)
-	memory     = regexp.MustCompile(`VmRSS:\s*(\d+) kB`)
-)
-
-func mebibytes(line *regexp.Regexp, status []byte) int {
-	m := line.FindSubmatch(status)
-	if m == nil {
-		return 0
-	}
-	kib, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		return 0
-	}
-	return kib >> 10
 }
 
 // End returns the last lines of what the process has printed.
