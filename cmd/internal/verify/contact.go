@@ -12,39 +12,12 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 )
 
-// The first contact: the questions on which most depends, in the order of the screen.
-var firstContact = []struct {
-	name  string
-	limit time.Duration
-}{
-	{"rights of a client", 10 * time.Second},
-	{"own second instance", 10 * time.Second},
-	{"rights of the owner", 10 * time.Second},
-	{"new volume", 30 * time.Second},
-	{"format of a new volume", 75 * time.Second},
-	{"mount of a held directory", 30 * time.Second},
-	{"attributes of a slot", 45 * time.Second},
-	{"table under a volume", 30 * time.Second},
-	{"end of a grown GPT", 50 * time.Second},
-	{"symbolic links", 10 * time.Second},
-}
-
-// questionLimit is how long any other question may take.
+// questionLimit is how long a question may take, except in the first contact.
 const questionLimit = 10 * time.Minute
 
-// asked returns the questions of a run, each with its limit.
+// asked returns the questions of a run. The first contact has those on which most depends.
 func asked(o options) []question {
-	if !o.FirstContact {
-		return questions()
-	}
-	var all []question
-	for _, f := range firstContact {
-		i := slices.IndexFunc(questions(), func(q question) bool { return q.name == f.name })
-		q := questions()[i]
-		q.limit = f.limit
-		all = append(all, q)
-	}
-	return all
+	return slices.DeleteFunc(questions(), func(q question) bool { return o.FirstContact && q.first == 0 })
 }
 
 // expected returns the answers that we rely on: those that the simulated node can have are all

@@ -3,13 +3,9 @@ package verify
 import (
 	"errors"
 	"fmt"
-	"log/slog"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
-
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 )
 
 // ownerRights asks whether an administrator that csi-proxy's pipe lets connect may change who
@@ -29,26 +25,6 @@ func ownerRights(p *place) string {
 	}
 	const client = "O:BAD:P(A;;0x12019b;;;BA)"
 	return "as its owner " + may(client) + ", with an entry for owners " + may(client+"(A;;RC;;;OW)")
-}
-
-// nativeMapping maps a share through NetUseAdd and asks WMI whether it is global.
-func nativeMapping(p *place) string {
-	remote := p.mapShare()
-	defer func() {
-		if err := p.node.API.UseDel(remote); err != nil {
-			p.Error(err)
-		}
-	}()
-	wmi, err := node.OpenNative(node.NativeOptions{SMB: backends[0], Log: slog.New(slog.DiscardHandler)})
-	p.need(err)
-	all, err := wmi.API.UseEnum()
-	p.need(err)
-	for _, u := range all {
-		if strings.EqualFold(u.Remote, remote) {
-			return "yes"
-		}
-	}
-	return "no"
 }
 
 // iscsiBuffers makes two calls of iscsidsc.dll as no program should.

@@ -8,7 +8,6 @@ func rightsOfClient(*place) string    { return "" }
 func addedInstance(*place) string     { return "" }
 func ownSecondInstance(*place) string { return "" }
 func ownerRights(*place) string       { return "" }
-func nativeMapping(*place) string     { return "" }
 func iscsiBuffers(*place) string      { return "" }
 func disksOfMachine(*place) string    { return "" }
 func partitionsOfOurs(*place) string  { return "" }

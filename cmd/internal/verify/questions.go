@@ -31,8 +31,7 @@ type question struct {
 	format   bool                  // watches a format
 	pipes    bool                  // needs named pipes, so a Windows
 	windows  bool                  // needs a Windows that is not Wine
-	native   bool                  // through the way without WMI
-	limit    time.Duration         // 0 means questionLimit
+	first    time.Duration         // its limit in the first contact, of which it is a part
 	expect   []string              // the answers that the code relies on, if it has no option
 	change   string                // what we would change on any other answer
 	ask      func(p *place) string // the answer; it skips the test if there is none
@@ -42,7 +41,7 @@ type question struct {
 func questions() []question {
 	return []question{
 		{
-			name: "rights of a client", pipes: true,
+			name: "rights of a client", first: 10 * time.Second, pipes: true,
 			asks:   "Are the rights 0x12019b enough to connect to a pipe as published clients do?",
 			does:   "makes a pipe that gives administrators these rights and no one else, connects for reading and writing, and sends a byte",
 			expect: []string{"yes"}, change: "the default of `-pipe-sddl` gives administrators more",
@@ -56,14 +55,14 @@ func questions() []question {
 			ask: addedInstance,
 		},
 		{
-			name: "rights of the owner", pipes: true, windows: true,
+			name: "rights of the owner", first: 10 * time.Second, pipes: true, windows: true,
 			asks:   "May an administrator change the rights of a pipe that administrators own?",
 			does:   "makes pipes with these rights, one with an entry for OWNER RIGHTS, and opens each with WRITE_DAC",
 			expect: []string{"as its owner yes, with an entry for owners no"}, change: "we look for another way to keep a driver from locking the others out",
 			ask: ownerRights,
 		},
 		{
-			name: "own second instance", pipes: true,
+			name: "own second instance", first: 10 * time.Second, pipes: true,
 			asks:   "Can the process that made a pipe with csi-proxy's rights add an instance to it?",
 			does:   "listens on a pipe as csi-proxy does, and connects two clients, one after the other",
 			expect: []string{"yes"}, change: "the default of `-pipe-sddl` names the account in another way",
@@ -76,7 +75,7 @@ func questions() []question {
 			ask:  blankDisk,
 		},
 		{
-			name: "new volume", option: "automount",
+			name: "new volume", first: 30 * time.Second, option: "automount",
 			asks: "Is a new volume online, with the settings of this machine?",
 			does: "makes a partition on a blank disk and asks its volume IOCTL_VOLUME_IS_OFFLINE",
 			ask:  func(p *place) string { _, state := p.newVolume(); return state },
@@ -88,34 +87,34 @@ func questions() []question {
 			ask:  offlineVolume,
 		},
 		{
-			name:   "mount of a held directory",
+			name: "mount of a held directory", first: 30 * time.Second,
 			asks:   "Can a volume be mounted at a directory that is open for listing?",
 			does:   "opens an empty directory, sharing reading and writing, and calls SetVolumeMountPoint",
 			expect: []string{"alone", "sharing"}, change: "the error joins those after which a mount is tried again",
 			ask: mountOpens,
 		},
 		{
-			name: "format of a new volume", option: "formatKnows",
+			name: "format of a new volume", first: 75 * time.Second, option: "formatKnows",
 			asks: "Does a format through WMI know a volume that was just made?",
 			does: "makes a partition with control codes and formats its volume through WMI at once, then again after MSFT_StorageSetting.UpdateHostStorageCache",
 			ask:  formatKnows,
 		},
 		{
-			name:   "attributes of a slot",
+			name: "attributes of a slot", first: 45 * time.Second,
 			asks:   "Does the next disk at an address have the attributes of the last one?",
 			does:   "sets both attributes of a blank disk with Persist, detaches it, attaches another one and reads its attributes; then the same without Persist",
 			expect: []string{"with Persist both, without none"}, change: "SetDiskState no longer touches a disk that is online and read-only",
 			ask: attributesOfASlot,
 		},
 		{
-			name:   "table under a volume",
+			name: "table under a volume", first: 30 * time.Second,
 			asks:   "Does an open directory outlive that the partition table below it is written?",
 			does:   "mounts a volume, opens it, and writes the table of its disk as it was; then the same with its entry marked as rewritten, which nothing of ours does",
 			expect: []string{"yes; with its entry rewritten yes"}, change: "a volume on a GPT that did not follow its disk is grown only while it is not mounted",
 			ask: tableUnderAVolume,
 		},
 		{
-			name: "end of a grown GPT", option: "gptEnd",
+			name: "end of a grown GPT", first: 50 * time.Second, option: "gptEnd",
 			asks: "Does the usable range of a GPT follow a disk that grows?",
 			does: "grows a disk, which Windows has to detach for that, and calls IOCTL_DISK_GROW_PARTITION",
 			ask:  func(p *place) string { end, _ := p.growGPT(); return end },
@@ -181,7 +180,7 @@ func questions() []question {
 			ask:  newGPT,
 		},
 		{
-			name:   "symbolic links",
+			name: "symbolic links", first: 10 * time.Second,
 			asks:   "Is the privilege to make symbolic links enabled for an elevated administrator?",
 			does:   "makes a link with FSCTL_SET_REPARSE_POINT, without enabling the privilege",
 			expect: []string{"disabled", "enabled"}, change: "making a link enables another privilege",
@@ -206,13 +205,6 @@ func questions() []question {
 			expect: []string{"with a domain: right accepted, wrong refused with 86; without: right accepted, wrong refused with 86", "with a domain: right accepted, wrong refused with 1326; without: right accepted, wrong refused with 1326"},
 			change: "a mapping is replaced without a logon before it, or never while a pod uses it",
 			ask:    logonBesideAMapping,
-		},
-		{
-			name: "mapping without WMI", settings: true, windows: true, native: true,
-			asks:   "Is a mapping of NetUseAdd with its two flags a global one?",
-			does:   "makes a local account and a share of its own, maps it through NetUseAdd, and lists MSFT_SmbGlobalMapping",
-			expect: []string{"yes"}, change: "without WMI, no share is mapped",
-			ask: nativeMapping,
 		},
 		{
 			name: "buffers of the iSCSI initiator", settings: true, windows: true,
@@ -306,11 +298,7 @@ func runQuestions(t *testing.T, o options) {
 			case q.windows && o.Simulated:
 				t.Skip("needs Windows: a simulated node has no such thing")
 			}
-			backend := backends[0]
-			if q.native {
-				backend = backends[1]
-			}
-			answer := q.ask(newPlaceOn(t, o, backend, q.format))
+			answer := q.ask(newPlaceOn(t, o, backends[0], q.format))
 			t.Attr("answer", strings.ReplaceAll(answer, "\n", " "))
 			checkAnswer(t, q, answer)
 		})
@@ -763,13 +751,13 @@ func symbolicLinks(p *place) string {
 }
 
 func userOfMapping(p *place) string {
-	remote := p.mapShare()
-	u, ok := p.mapping(remote)
-	p.need(p.node.API.UseDel(remote))
-	switch {
-	case !ok:
+	s := p.mapShare()
+	all, err := p.node.API.UseEnum()
+	p.need(errors.Join(err, p.node.API.UseDel(s.remote)))
+	switch i := slices.IndexFunc(all, func(u win32.Use) bool { return strings.EqualFold(u.Remote, s.remote) }); {
+	case i < 0:
 		return "the mapping is not listed"
-	case u.User == "":
+	case all[i].User == "":
 		return behavior.SMBUsersHidden
 	}
 	return behavior.SMBUsersShown
@@ -790,7 +778,7 @@ func failedMapping(p *place) string {
 }
 
 // mapShare maps a share that the node can reach.
-func (p *place) mapShare() (remote string) {
+func (p *place) mapShare() share {
 	p.Helper()
 	s, err := p.Share()
 	p.need(err)
@@ -798,18 +786,5 @@ func (p *place) mapShare() (remote string) {
 	p.need(p.node.API.UseAdd(win32.NewUse{
 		Remote: s.remote, User: s.user, Domain: s.domain, Password: win32.NewSecret(s.password), Flags: win32.REQUIRE_CONNECTION_PRIVACY,
 	}))
-	return s.remote
-}
-
-// mapping returns the mapping of a share.
-func (p *place) mapping(remote string) (win32.Use, bool) {
-	p.Helper()
-	all, err := p.node.API.UseEnum()
-	p.need(err)
-	for _, u := range all {
-		if strings.EqualFold(u.Remote, remote) {
-			return u, true
-		}
-	}
-	return win32.Use{}, false
+	return s
 }

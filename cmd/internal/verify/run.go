@@ -209,7 +209,10 @@ func (r *runner) section(ctx context.Context, s section) error {
 		if ok, err := regexp.MatchString(tests, testName(q.name)); !ok || err != nil {
 			continue
 		}
-		o.Question, o.Limit = q.name, cmp.Or(q.limit, questionLimit)
+		o.Question, o.Limit = q.name, questionLimit
+		if o.FirstContact {
+			o.Limit = q.first
+		}
 		if err := r.child(ctx, o); err != nil || ctx.Err() != nil {
 			return err
 		}

@@ -110,11 +110,7 @@ func tableUnderAVolume(p *place) string {
 
 // logonBesideAMapping asks the server about credentials while one of its shares is mapped.
 func logonBesideAMapping(p *place) string {
-	s, err := p.Share()
-	p.need(err)
-	p.need(p.KeepMapping(s.remote))
-	use := win32.NewUse{Remote: s.remote, User: s.user, Domain: s.domain, Password: win32.NewSecret(s.password), Flags: win32.REQUIRE_CONNECTION_PRIVACY}
-	p.need(p.node.API.UseAdd(use))
+	s := p.mapShare()
 	defer func() {
 		if err := p.node.API.UseDel(s.remote); err != nil {
 			p.Error(err)
