@@ -15,7 +15,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
@@ -46,12 +45,6 @@ type Node struct {
 	rules.Rules
 
 	Locks Locks
-
-	// Searches counts how often all volumes of the node were asked for those of one disk.
-	Searches atomic.Int64
-	// Placeless reports that the last volume that was waited for was found by such a search
-	// only, so the next wait begins with one.
-	Placeless atomic.Bool
 
 	mu      sync.Mutex
 	work    map[string]*work[struct{}] // of Join, by key, while it runs

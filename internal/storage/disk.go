@@ -349,16 +349,11 @@ const unusable uint64 = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ
 // MakeUsable brings the disk online and makes it writable, if it is not. It sets both
 // attributes, because Windows may remember another value than the one that a look has set.
 func (d *Disk) MakeUsable(ctx context.Context, remembered bool) error {
-	return d.makeUsable(ctx, unusable, remembered)
-}
-
-// makeUsable clears some of the attributes, if the disk has one of them.
-func (d *Disk) makeUsable(ctx context.Context, mask uint64, remembered bool) error {
 	attrs, err := d.Attributes(ctx)
-	if err != nil || attrs&mask == 0 {
+	if err != nil || attrs&unusable == 0 {
 		return err
 	}
-	return d.SetAttributes(ctx, 0, mask, remembered)
+	return d.SetAttributes(ctx, 0, unusable, remembered)
 }
 
 // Zero overwrites length bytes at offset with zeros. Both are multiples of a

@@ -177,11 +177,19 @@ const temporaryLabel = "Temporary Storage"
 // machine. It asks no volume of a disk that surely is not, because a volume may hang.
 func Temporary(ctx context.Context, n *node.Node) func(number uint32, d *Disk) (bool, error) {
 	never := neverTemporary(ctx, n)
+	find := sync.OnceValues(func() ([]Located, error) {
+		all, _, err := volumes(ctx, n)
+		return all, err
+	})
 	return func(number uint32, d *Disk) (bool, error) {
 		if never(number, d) {
 			return false, nil
 		}
-		return d.labeled(ctx, number)
+		all, err := find()
+		if err != nil {
+			return false, err
+		}
+		return d.labeled(ctx, Sorted(all, number))
 	}
 }
 
@@ -255,41 +263,8 @@ func (d *Disk) product(ctx context.Context) (string, error) {
 	return strings.TrimSpace(desc.Product), hosterr.Wrap("get the disk's product", "", err)
 }
 
-// labeled reports whether a volume of the disk has the label of the temporary one of an Azure machine.
-// It asks the volumes that its partitions have by their own devices, and, for partitions that have
-// none so, those of the node that say that they lie there.
-func (d *Disk) labeled(ctx context.Context, number uint32) (bool, error) {
-	l, err := d.Layout(ctx)
-	if err != nil {
-		return false, err
-	}
-	var all []Located
-	var missing []win32.Partition
-	for _, p := range Partitions(l) {
-		var v Located
-		found := false
-		err := d.retry(ctx, func() (err error) {
-			v, found, err = volumeAt(ctx, d.node, number, p)
-			return err
-		})
-		switch {
-		case err == nil && found:
-			all = append(all, v)
-		case err == nil, errors.Is(err, errElsewhere):
-			if IsBasicData(l, p) { // the others need no volume
-				missing = append(missing, p)
-			}
-		case !unlabeled(err):
-			return false, hosterr.Wrap("find the volume of partition", strconv.FormatUint(uint64(p.Number), 10), Gone(err))
-		}
-	}
-	if len(missing) > 0 {
-		more, err := d.searchMissing(ctx, number, l, missing)
-		if err != nil {
-			return false, err
-		}
-		all = append(all, more...)
-	}
+// labeled reports whether one of the disk's volumes has the label of the temporary disk.
+func (d *Disk) labeled(ctx context.Context, all []Located) (bool, error) {
 	for _, v := range all {
 		var info win32.VolumeInfo
 		err := d.retry(ctx, func() (err error) {
@@ -306,23 +281,6 @@ func (d *Disk) labeled(ctx context.Context, number uint32) (bool, error) {
 	return false, nil
 }
 
-// searchMissing asks all volumes of the node for those in partitions that have none by their own
-// devices. A disk that is offline has no volumes.
-func (d *Disk) searchMissing(ctx context.Context, number uint32, l win32.Layout, missing []win32.Partition) ([]Located, error) {
-	if attrs, err := d.Attributes(ctx); err != nil || attrs&win32.DISK_ATTRIBUTE_OFFLINE != 0 {
-		return nil, err
-	}
-	var numbers []uint32
-	for _, p := range missing {
-		numbers = append(numbers, p.Number)
-	}
-	Searching(d.node, number, fmt.Errorf("partitions %v have no volumes by their own devices", numbers))
-	all, err := d.search(ctx, number, l, missing, true, false)
-	return slices.DeleteFunc(all, func(v Located) bool {
-		return !slices.ContainsFunc(missing, func(p win32.Partition) bool { return v.Within(number, p) })
-	}), err
-}
-
 // unlabeled reports whether err is that of a volume whose file system Windows does not mount: it
 // has none, is damaged or offline, or BitLocker has locked it (FVE_E_LOCKED_VOLUME, winerror.h).
 // A device that does not know the question is no volume, and no disk of Hyper-V.
@@ -336,7 +294,16 @@ func (d *Disk) RefuseTemporary(ctx context.Context, number uint32) error {
 	if product, err := d.product(ctx); err != nil || !hyperV(product) {
 		return err
 	}
-	if temporary, err := d.labeled(ctx, number); err != nil || !temporary {
+	l, err := d.Layout(ctx)
+	if err != nil {
+		return err
+	}
+	data := slices.DeleteFunc(Partitions(l), func(p win32.Partition) bool { return !IsBasicData(l, p) }) // the others need no volume
+	all, err := d.search(ctx, number, l, data, true, false)
+	if err != nil {
+		return err
+	}
+	if temporary, err := d.labeled(ctx, all); err != nil || !temporary {
 		return err
 	}
 	return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "find the disk by its adapter as well as its LUN: the temporary disk is not on the adapter of the data disks; if it is a data disk, change the label of its volume",

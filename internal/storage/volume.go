@@ -214,101 +214,68 @@ const (
 	firstPause   = 10 * time.Millisecond
 	longestPause = 500 * time.Millisecond
 	arrivalLimit = 60 * time.Second
-	reassert     = 10 * time.Second
-	// searchAfter is when it asks all volumes of the node, too.
-	searchAfter = time.Second
 )
 
 // ErrLate is the cause of the error of [AwaitVolume] for a volume that does not appear.
 var ErrLate = errors.New("did not appear within " + arrivalLimit.String())
 
-// AwaitVolume waits until the volume of the partition at offset exists, brings it
-// online and returns its ID. Windows creates the volume some time after the call
-// that wrote the partition table has returned. If there is no volume after a
-// minute, AwaitVolume returns hosterr.ErrUnavailable, with [ErrLate].
-//
-// It asks for the volume of that partition only ([volumeAt]). If the partition's device
-// answers unexpectedly, or not for a second, AwaitVolume searches all volumes of the node.
+// AwaitVolume waits until the volume of the partition at offset of a disk with table l exists, and
+// brings it online. Windows creates the volume some time after the call that wrote the
+// partition table has returned. If there is no volume after a minute, AwaitVolume returns
+// hosterr.ErrUnavailable, with [ErrLate].
 //
 // A volume that is offline may not say where it lies. So while the volume is not found,
 // AwaitVolume looks for an offline one by the number of its partition. It brings none
 // online on a disk that [Guard] refuses.
 //
-// Windows may take an arriving disk offline again, because another disk has the
-// same identity, so every ten seconds AwaitVolume brings the disk online again, upon
-// which Windows may write a new identity. One that was read-only when the wait began stays
-// so, and remembered says whether Windows remembers the change. The disk may also be removed:
-// AwaitVolume stops if no disk has its number any more, or if the disk with its number has a
-// table other than l.
-func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout, offset uint64, remembered bool) (string, error) {
-	w := awaited{disk: disk, offset: offset, remembered: remembered}
-	// The table of a caller that has just written it has no number for its partition.
-	if p, ok := At(l, offset); ok && p.Number == 0 {
-		var err error
-		if l, err = w.check(ctx, n, l, false); err != nil {
-			return "", err
-		}
-	}
+// AwaitVolume stops if no disk has the number any more, if the disk with the number has a table
+// other than l, or if the disk is taken offline.
+func AwaitVolume(ctx context.Context, n *node.Node, disk uint32, l win32.Layout, offset uint64) error {
 	late := hosterr.Text(hosterr.ErrUnavailable, "the volume of the partition at byte %d %w", offset, ErrLate)
-	begun := n.Clock.Now()
-	asserted, searched := begun, false
-	var id string
 	pace := node.Pace{Pause: firstPause, Longest: longestPause, Limit: arrivalLimit}
-	err := node.Poll(ctx, n.Clock, pace, func() (bool, error) {
-		now := n.Clock.Now()
-		v, found, err := arrived(ctx, n, disk, l, offset)
-		placed := found
-		if err != nil || !found && (n.Placeless.Load() || now.Sub(begun) >= searchAfter) {
-			if !searched {
-				Searching(n, disk, cmp.Or(err, late))
-				searched = true
-			}
-			if v, found, err = search(ctx, n, disk, offset); err != nil {
-				return true, err
-			}
-		}
-		if found {
-			n.Placeless.Store(!placed)
-			id = v.ID
-			return true, EnsureOnline(ctx, n, id)
-		}
-		assert := now.Sub(asserted) >= reassert
-		if assert {
-			asserted = now
-		}
-		if l, err = w.check(ctx, n, l, assert); err != nil {
+	return node.Poll(ctx, n.Clock, pace, func() (bool, error) {
+		if there, err := arrived(ctx, n, disk, l, offset); there || err != nil {
 			return true, err
 		}
 		return false, late
 	})
-	return id, err
 }
 
-// arrived returns the volume of the partition at offset by the device of the partition.
-func arrived(ctx context.Context, n *node.Node, disk uint32, l win32.Layout, offset uint64) (at Located, found bool, err error) {
-	p, ok := At(l, offset)
-	if !ok || p.Number == 0 {
-		return at, false, errors.New("no partition with a number begins there")
+// arrived is one look of [AwaitVolume].
+func arrived(ctx context.Context, n *node.Node, number uint32, l win32.Layout, offset uint64) (bool, error) {
+	d, err := OpenDisk(ctx, n, number, Query)
+	if err != nil {
+		return false, hosterr.Wrap("open disk", strconv.FormatUint(uint64(number), 10), err)
 	}
-	at, found, err = volumeAt(ctx, n, disk, p)
-	if transient(err) || errors.Is(Gone(err), hosterr.ErrNotFound) {
-		return at, false, nil // it is offline, or arrives
+	defer d.Close() // the number stays that of this disk as long as it is open
+	now, err := d.Layout(ctx)
+	if err != nil {
+		return false, err
 	}
-	return at, found, err
-}
-
-// search returns the volume that has an extent at offset of a disk.
-func search(ctx context.Context, n *node.Node, disk uint32, offset uint64) (at Located, found bool, err error) {
+	if now.Style != l.Style || now.DiskID != l.DiskID || now.Signature != l.Signature {
+		return false, hosterr.Text(hosterr.ErrUnavailable, "disk number %d went to another disk while waiting for the volume; try again", number)
+	}
+	attrs, err := d.Attributes(ctx)
+	if err != nil {
+		return false, err
+	}
+	if attrs&win32.DISK_ATTRIBUTE_OFFLINE != 0 {
+		return false, hosterr.TextWithHint(hosterr.ErrUnavailable, "find out which program takes it offline, such as a cluster or diskpart; SetDiskState, or Set-Disk -IsOffline $false, takes it online",
+			"another program took disk %d offline during the operation; try again", number)
+	}
 	all, _, err := volumes(ctx, n)
 	if err != nil {
-		return at, false, err
+		return false, err
 	}
 	for _, v := range all {
-		if slices.ContainsFunc(v.Extents, func(e win32.Extent) bool { return e.Disk == disk && e.Offset == offset }) {
-			return v, true, nil
+		if slices.ContainsFunc(v.Extents, func(e win32.Extent) bool { return e.Disk == number && e.Offset == offset }) {
+			return true, EnsureOnline(ctx, n, v.ID)
 		}
 	}
-	return at, false, nil
+	if p, ok := At(now, offset); ok {
+		_, err = onlinePartition(ctx, d, now, number, p.Number)
+	}
+	return false, err
 }
 
 // EnsureOnline brings a volume online if it is offline. It opens the volume for writing
@@ -384,55 +351,4 @@ func (d *Disk) broughtOnline(ctx context.Context, l win32.Layout, number, partit
 		d.node.Log.Warn("Left a volume offline", "disk", number, "partition", partition, "err", err)
 	}
 	return brought && err == nil
-}
-
-// awaited is the disk of a volume that is waited for.
-type awaited struct {
-	disk       uint32
-	offset     uint64 // of its partition
-	remembered bool   // whether Windows remembers that the disk is online
-	keep       uint64 // the attributes that stay as they are
-	seen       bool   // keep is known
-}
-
-// check returns the table of the disk with the number, or an error if that is another disk than
-// the one with table l. If assert is set, it first brings the disk online, and returns the table
-// that the disk has after that. It brings the volume online if it is offline. All of this is on
-// one handle.
-func (w *awaited) check(ctx context.Context, n *node.Node, l win32.Layout, assert bool) (win32.Layout, error) {
-	access := Query
-	if assert {
-		access = ReadWrite
-	}
-	d, err := OpenDisk(ctx, n, w.disk, access)
-	if err != nil {
-		return l, hosterr.Wrap("open disk", strconv.FormatUint(uint64(w.disk), 10), err)
-	}
-	defer d.Close()
-	now, err := d.Layout(ctx)
-	if err != nil {
-		return l, err
-	}
-	if now.Style != l.Style || now.DiskID != l.DiskID || now.Signature != l.Signature {
-		return l, hosterr.Text(hosterr.ErrUnavailable, "disk number %d went to another disk while waiting for the volume; try again", w.disk)
-	}
-	if !w.seen {
-		attrs, err := d.Attributes(ctx)
-		if err != nil {
-			return l, err
-		}
-		w.keep, w.seen = attrs&win32.DISK_ATTRIBUTE_READ_ONLY, true
-	}
-	if assert {
-		if err := d.makeUsable(ctx, unusable&^w.keep, w.remembered); err != nil {
-			return l, err
-		}
-		if now, err = d.Layout(ctx); err != nil {
-			return l, err
-		}
-	}
-	if p, ok := At(now, w.offset); ok {
-		_, err = onlinePartition(ctx, d, now, w.disk, p.Number)
-	}
-	return now, err
 }

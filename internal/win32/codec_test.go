@@ -81,18 +81,6 @@ var codecs = map[string]codec{
 	"DecodeSetDiskAttributes": of(DecodeSetDiskAttributes, SetDiskAttributes.Encode,
 		SetDiskAttributes{true, DISK_ATTRIBUTE_OFFLINE, DISK_ATTRIBUTE_OFFLINE | DISK_ATTRIBUTE_READ_ONLY}),
 	"DecodeExtents": of(DecodeExtents, EncodeExtents, []Extent{{1, 0x1122334455667788, 2}, {3, 4, 0x2233445566778899}}),
-	"DecodeMountPoint": named(of(DecodeMountPoint, MountPoint.Encode, MountPoint{`\??\Volume{1}`, "id", `\Device\HarddiskVolume3`}),
-		true, func(p MountPoint) []string { return []string{p.Link, p.Device} }),
-	"DecodeMountPoints": named(of(DecodeMountPoints, EncodeMountPoints, []MountPoint{
-		{`\??\Volume{1}`, "id", `\Device\HarddiskVolume3`}, {`\DosDevices\E:`, "odd", `\Device\HarddiskVolume4`},
-	}), true, func(all []MountPoint) (names []string) {
-		for _, p := range all {
-			names = append(names, p.Link, p.Device)
-		}
-		return names
-	}),
-	"DecodeDeviceName": named(of(DecodeDeviceName, EncodeDeviceName, `\Device\HarddiskVolume3`),
-		true, func(s string) []string { return []string{s} }),
 	"DecodeNTFSVolumeData": of(DecodeNTFSVolumeData, NTFSVolumeData.Encode,
 		NTFSVolumeData{0x1122334455667788, 0x2233445566778899, 0x33445566778899AA, 512, 4096}),
 	"DecodeSectors": of(DecodeSectors, EncodeSectors, int64(-0x1122334455667788)),
@@ -271,13 +259,6 @@ func TestDecodeFalseClaims(t *testing.T) {
 		{"file name of 4 GiB", codecs["DecodeDirectory"].decode, change(encodeDirectory([]DirEntry{{Name: "ab"}}), 60, 0xFFFFFFFE)},
 		{"next file outside", codecs["DecodeDirectory"].decode, change(encodeDirectory([]DirEntry{{Name: "ab"}}), 0, 73)},
 		{"next file inside this one", codecs["DecodeDirectory"].decode, change(encodeDirectory([]DirEntry{{Name: "ab"}}), 0, 8)},
-		{"the name of a mount point outside", codecs["DecodeMountPoint"].decode, change(MountPoint{Link: "ab"}.Encode(), 0, 26)},
-		{"the name of a mount point of odd length", codecs["DecodeMountPoint"].decode, change(MountPoint{Link: "ab"}.Encode(), 4, 3)},
-		{"more mount points than bytes", codecs["DecodeMountPoints"].decode, change(EncodeMountPoints(make([]MountPoint, 1)), 4, 2)},
-		{"the name of a mount point outside the list", codecs["DecodeMountPoints"].decode,
-			change(EncodeMountPoints([]MountPoint{{Link: "ab"}}), 8, 0xFFFFFFFF)},
-		{"a device name longer than the buffer", codecs["DecodeDeviceName"].decode, change(EncodeDeviceName("ab"), 0, 6|'a'<<16)},
-		{"a device name of odd length", codecs["DecodeDeviceName"].decode, change(EncodeDeviceName("ab"), 0, 3|'a'<<16)},
 		{"attributes of another version", codecs["DecodeSetDiskAttributes"].decode, change(SetDiskAttributes{}.Encode(), 0, 16)},
 	}
 	for _, r := range refused {

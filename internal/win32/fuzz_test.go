@@ -70,9 +70,6 @@ func FuzzDecodeGrowPartition(f *testing.F)     { fuzz(f, "DecodeGrowPartition") 
 func FuzzDecodeDiskAttributes(f *testing.F)    { fuzz(f, "DecodeDiskAttributes") }
 func FuzzDecodeSetDiskAttributes(f *testing.F) { fuzz(f, "DecodeSetDiskAttributes") }
 func FuzzDecodeExtents(f *testing.F)           { fuzz(f, "DecodeExtents") }
-func FuzzDecodeMountPoint(f *testing.F)        { fuzz(f, "DecodeMountPoint") }
-func FuzzDecodeMountPoints(f *testing.F)       { fuzz(f, "DecodeMountPoints") }
-func FuzzDecodeDeviceName(f *testing.F)        { fuzz(f, "DecodeDeviceName") }
 func FuzzDecodeNTFSVolumeData(f *testing.F)    { fuzz(f, "DecodeNTFSVolumeData") }
 func FuzzDecodeSectors(f *testing.F)           { fuzz(f, "DecodeSectors") }
 func FuzzDecodeReparse(f *testing.F)           { fuzz(f, "DecodeReparse") }

@@ -39,7 +39,6 @@ const (
 #include <ntifs.h>
 #undef DEFINE_GUID
 #define DEFINE_GUID(name, ...)
-#include <mountmgr.h>
 `
 )
 
@@ -51,7 +50,7 @@ var otherSpelling = map[string]string{
 }
 
 // Constants that only the driver headers have.
-var ofDrivers = []string{"FileDispositionInformationEx", "IOCTL_MOUNTDEV_QUERY_DEVICE_NAME", "IOCTL_MOUNTMGR_QUERY_POINTS"}
+var ofDrivers = []string{"FileDispositionInformationEx"}
 
 // Constants that mingw-w64 10 lacks, with the numbers of Microsoft's pages.
 var documented = map[string]uint64{
@@ -409,21 +408,6 @@ func structures() []structure {
 			{c: "Directory", encoded: FileStandard{Directory: true}.Encode()},
 		}},
 		// Of the driver's headers.
-		{"MOUNTMGR_MOUNT_POINT", SizeofMountPoint, MountPoint{}.Encode(), []member{
-			{c: "SymbolicLinkNameOffset", encoded: MountPoint{Link: "x"}.Encode(), ignore: [2]int{4, 6}, begins: true},
-			{c: "SymbolicLinkNameLength", encoded: MountPoint{Link: "x"}.Encode(), ignore: [2]int{0, 4}, begins: true},
-			{c: "UniqueIdOffset", encoded: MountPoint{ID: "x"}.Encode(), ignore: [2]int{12, 14}, begins: true},
-			{c: "UniqueIdLength", encoded: MountPoint{ID: "x"}.Encode(), ignore: [2]int{8, 12}, begins: true},
-			{c: "DeviceNameOffset", encoded: MountPoint{Device: "x"}.Encode(), ignore: [2]int{20, 22}, begins: true},
-			{c: "DeviceNameLength", encoded: MountPoint{Device: "x"}.Encode(), ignore: [2]int{16, 20}, begins: true},
-		}},
-		{"MOUNTMGR_MOUNT_POINTS", 0, EncodeMountPoints(nil), []member{
-			{c: "Size", encoded: EncodeMountPoints(make([]MountPoint, 1)), ignore: [2]int{4, 8}, begins: true},
-			{c: "NumberOfMountPoints", encoded: EncodeMountPoints(make([]MountPoint, 1)), ignore: [2]int{0, 4}, begins: true},
-		}},
-		{"MOUNTDEV_NAME", 0, EncodeDeviceName(""), []member{
-			{c: "NameLength", encoded: EncodeDeviceName("x"), begins: true},
-		}},
 		{"REPARSE_DATA_BUFFER", 0, link(Reparse{}), []member{
 			{c: "ReparseTag", encoded: mount(Reparse{}), ignore: [2]int{4, 16}, begins: true},
 			{c: "ReparseDataLength", encoded: link(Reparse{Substitute: "x"}), ignore: [2]int{8, 16}, begins: true},
@@ -470,9 +454,6 @@ func layoutAsserts(t *testing.T, all []structure) (application, driver []mingwte
 	application = append(application, begin("DRIVE_LAYOUT_INFORMATION_EX", "PartitionEntry", SizeofLayout)...)
 	application = append(application, begin("VOLUME_DISK_EXTENTS", "Extents", sizeofExtents)...)
 	application = append(application, begin("FILE_FULL_DIR_INFORMATION", "FileName", sizeofDirEntry)...)
-	driver = append(driver, begin("MOUNTMGR_MOUNT_POINTS", "MountPoints", sizeofPoints)...)
-	driver = append(driver, begin("MOUNTDEV_NAME", "Name", 2)...)
-	driver = append(driver, mingwtest.Size("MOUNTMGR_MOUNT_POINTS", SizeofMountPoints), mingwtest.Size("MOUNTDEV_NAME", SizeofDeviceName))
 	driver = append(driver, begin("REPARSE_DATA_BUFFER", "SymbolicLinkReparseBuffer.PathBuffer", len(Reparse{Tag: IO_REPARSE_TAG_SYMLINK}.Encode()))...)
 	driver = append(driver, begin("REPARSE_DATA_BUFFER", "MountPointReparseBuffer.PathBuffer", len(Reparse{Tag: IO_REPARSE_TAG_MOUNT_POINT}.Encode())-4)...) // two NULs
 	return application, driver

@@ -162,23 +162,6 @@ func TestHangingDataVolumeDoesNotDelayTheList(t *testing.T) {
 	}
 }
 
-// A partition that has no volume by its own device is looked for among all volumes, for the list
-// and for those that use a disk.
-func TestTemporaryDiskWithoutNamesOfPartitions(t *testing.T) {
-	f := fixtureOf(t, nodespec.Config{Disks: []nodespec.Disk{azure(0, 0, nodespec.Disk{Size: 64 * gib, Content: nodespec.ContentSystem}), temporary(), azure(1, 1, nodespec.Disk{})}})
-	f.Observe(func(c *win32.Call) error {
-		if strings.HasPrefix(c.Path, `\\?\Harddisk`) {
-			return win32.ERROR_FILE_NOT_FOUND
-		}
-		return c.Do()
-	})
-	if got := f.listed(3); got != "0 2" {
-		t.Errorf("ListDiskLocations lists disks %q, want 0 2", got)
-	}
-	wantKind(t, f.partition(1), hosterr.ErrFailedPrecondition, "temporary disk")
-	f.Observe(nil)
-}
-
 // A caller that has the number of the temporary disk cannot use it, with any flags.
 func TestTemporaryDiskIsNotUsed(t *testing.T) {
 	f := fixtureOf(t, nodespec.Config{Disks: []nodespec.Disk{{Content: nodespec.ContentSystem, Size: 64 * gib}, temporary(), azure(1, 1, nodespec.Disk{})}})

@@ -644,34 +644,6 @@ func TestListDiskIDsChecksSizesOfDevice(t *testing.T) {
 	}
 }
 
-// Windows may take a new disk offline again. If it does because another disk has its identity, it
-// writes a new identity when the disk comes online. It still is the disk that was partitioned.
-func TestPartitionDiskAcceptsTheNewIdentityOfACollidingDisk(t *testing.T) {
-	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(3 * time.Second)}, nodespec.Disk{Size: gib})
-	offline, changed := false, false
-	f.Observe(func(c *win32.Call) error {
-		if c.Name == "VolumeNames" && !offline {
-			offline = true
-			in := win32.SetDiskAttributes{Attributes: win32.DISK_ATTRIBUTE_OFFLINE, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode()
-			f.Control(t, 1, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil)
-		}
-		err := c.Do()
-		if c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES && !changed {
-			changed = true
-			l := f.layout(1)
-			l.DiskID.Data1++
-			f.Control(t, 1, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), nil)
-		}
-		return err
-	})
-	if err := f.partition(1); err != nil || !changed {
-		t.Fatalf("PartitionDisk: %v; the identity changed: %t", err, changed)
-	}
-	if !f.online(1) || f.volumes() != 1 {
-		t.Errorf("online %t with %d volumes, want it online with 1", f.online(1), f.volumes())
-	}
-}
-
 // With automount off, a new volume is offline, and may not say where it lies.
 func TestPartitionDiskWithoutAutomount(t *testing.T) {
 	for _, c := range []struct {
@@ -706,60 +678,6 @@ func TestPartitionDiskWithoutAutomount(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A volume that the existing CSI Proxy made may have a drive letter.
-func TestPartitionDiskAwaitsVolumeWithDriveLetter(t *testing.T) {
-	f := newFixture(t, nodespec.Config{})
-	f.attach(nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}})
-	f.BringOnline(t, 1)
-	if err := f.setState(1, false); err != nil {
-		t.Fatal(err)
-	}
-	looked := false
-	f.Observe(func(c *win32.Call) error {
-		looked = looked || c.Code == win32.IOCTL_MOUNTMGR_QUERY_POINTS
-		return c.Do()
-	})
-	if err := f.setState(1, true); err != nil || !looked {
-		t.Errorf("%v, looked for the volume: %t", err, looked)
-	}
-}
-
-// On a Windows on which no partition can be opened by its place, the volume is found among all
-// volumes of the node.
-func TestPartitionDiskSearchesIfPartitionsHaveNoNames(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(3 * time.Second), Windows: nodespec.Windows{Automount: nodespec.AutomountEnabled}}, nodespec.Disk{Size: gib}, nodespec.Disk{Size: gib})
-		f.Observe(func(c *win32.Call) error {
-			if strings.HasPrefix(c.Path, `\\?\Harddisk`) {
-				return win32.ERROR_FILE_NOT_FOUND
-			}
-			return c.Do()
-		})
-		begun := time.Now()
-		if err := f.partition(1); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(begun); took > 4*time.Second {
-			t.Errorf("it took %v, want little more than until the volume arrives", took)
-		}
-		if n := f.Searches.Load(); n != 1 || f.volumes() != 1 {
-			t.Errorf("%d searches counted and %d volumes, want one of each", n, f.volumes())
-		}
-		// From now on the first look searches, and so does the one for a temporary disk.
-		begun = time.Now()
-		if err := f.partition(1); err != nil || time.Since(begun) > 0 || f.Searches.Load() != 3 {
-			t.Errorf("again: %v after %v, with %d searches, want success at once with the third", err, time.Since(begun), f.Searches.Load())
-		}
-		// Until a partition has its name again.
-		f.Observe(nil)
-		for range 2 {
-			if err := f.partition(1); err != nil || f.Searches.Load() != 3 || f.Placeless.Load() {
-				t.Errorf("with names: %v, %d searches, want no more", err, f.Searches.Load())
-			}
-		}
-	})
 }
 
 // NTFS may refuse to open a write-protected volume for writing, as drivers with

@@ -121,3 +121,35 @@ func TestSetDiskStateOfflineOfVolumeWithoutCache(t *testing.T) {
 		}
 	}
 }
+
+// A disk that another program takes offline while its volume is waited for is no success, and stays
+// as it is.
+func TestWaitForAVolumeEndsWithItsDiskOffline(t *testing.T) {
+	ntfs := nodespec.Disk{Size: gib, Serial: "S1", Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}, Offline: yes(), ReadOnly: yes()}
+	for name, c := range map[string]struct {
+		disk nodespec.Disk
+		do   func(*fixture) error
+	}{
+		"PartitionDisk":           {nodespec.Disk{Size: gib}, func(f *fixture) error { return f.partition(1) }},
+		"SetDiskState":            {ntfs, func(f *fixture) error { return f.setState(1, true) }},
+		"a dry run of disk clear": {ntfs, func(f *fixture) error { _, err := f.clear(1, "S1", true); return err }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(30 * time.Second)}, c.disk)
+			looks, begun := 0, f.Clock.Now()
+			f.Observe(func(call *win32.Call) error {
+				if call.Name == "VolumeNames" {
+					if looks++; looks == 3 {
+						in := win32.SetDiskAttributes{Attributes: win32.DISK_ATTRIBUTE_OFFLINE, Mask: win32.DISK_ATTRIBUTE_OFFLINE}.Encode()
+						f.Control(t, 1, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, in, nil)
+					}
+				}
+				return call.Do()
+			})
+			wantKind(t, c.do(f), hosterr.ErrUnavailable, "another program took disk 1 offline during the operation")
+			if waited := f.Clock.Now().Sub(begun); waited > time.Second || f.online(1) {
+				t.Errorf("after %s the disk is online %t", waited, f.online(1))
+			}
+		})
+	}
+}

@@ -3,7 +3,6 @@ package disk_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
@@ -59,33 +58,6 @@ func TestSetDiskReadOnlyReportsProtectedDisk(t *testing.T) {
 	f.Observe(nil)
 	if err := f.setReadOnly(4, false); err != nil {
 		t.Errorf("when Windows clears the attribute: %v", err)
-	}
-}
-
-// While a volume is waited for, its disk is brought online again if Windows takes it offline, but
-// is not made writable.
-func TestWaitForAVolumeKeepsItsDiskReadOnly(t *testing.T) {
-	for name, do := range map[string]func(*fixture) error{
-		"SetDiskState with -read-only-disks=keep": func(f *fixture) error { f.Node.KeepReadOnly = true; return f.setState(1, true) },
-		"SetDiskState after SetDiskReadOnly":      func(f *fixture) error { return errors.Join(f.setReadOnly(1, true), f.setState(1, true)) },
-		"a dry run of disk clear":                 func(f *fixture) error { _, err := f.clear(1, "S1", true); return err },
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(30 * time.Second)},
-				nodespec.Disk{Size: gib, Serial: "S1", Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}, Offline: yes(), ReadOnly: yes()})
-			f.Observe(func(c *win32.Call) error {
-				if a, err := win32.DecodeSetDiskAttributes(c.In); c.Code == win32.IOCTL_DISK_SET_DISK_ATTRIBUTES && err == nil && a.Mask&^a.Attributes&win32.DISK_ATTRIBUTE_READ_ONLY != 0 {
-					t.Errorf("the disk is made writable: %+v", a)
-				}
-				return c.Do()
-			})
-			begun := f.Clock.Now()
-			err := do(f)
-			if waited := f.Clock.Now().Sub(begun); err != nil || waited < 20*time.Second {
-				t.Errorf("%v after %s, want success when the volume has arrived", err, waited)
-			}
-			f.wantReadOnly(1, true)
-		})
 	}
 }
 

@@ -588,84 +588,6 @@ func TestListVolumesOnDiskWithOfflineVolumes(t *testing.T) {
 	}
 }
 
-// A disk's volumes are found by the disk's partitions. If that fails, all volumes of the node
-// are asked, which is counted and logged, and the result is the same.
-func TestListVolumesOnDiskSearchesIfPartitionsDoNotAnswer(t *testing.T) {
-	two := nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 * mib}, {FileSystem: "NTFS"}}}
-	f := newFixture(t, nodespec.Config{}, two, two)
-	var log bytes.Buffer
-	f.Log = slog.New(slog.NewTextHandler(&log, nil))
-	want := f.list(1, 0)
-	if n := f.Searches.Load(); n != 0 || len(want) != 2 {
-		t.Fatalf("volumes %q after %d searches, want two and none", want, n)
-	}
-	fail := func(path string, code uint32, how func(*win32.Call) error) func(*win32.Call) error {
-		return func(c *win32.Call) error {
-			if !strings.Contains(c.Path, path) || c.Code != code {
-				return c.Do()
-			}
-			return how(c)
-		}
-	}
-	with := func(err error) func(*win32.Call) error { return func(*win32.Call) error { return err } }
-	const device, manager = "Harddisk1Partition", "MountPointManager"
-	for what, hook := range map[string]func(*win32.Call) error{
-		"no names for partitions":   fail(device, 0, with(win32.ERROR_FILE_NOT_FOUND)),
-		"partitions do not open":    fail(device, 0, with(win32.ERROR_GEN_FAILURE)),
-		"no extents":                fail(device, win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, with(win32.ERROR_INVALID_FUNCTION)),
-		"no device names":           fail(device, win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME, with(win32.ERROR_INVALID_FUNCTION)),
-		"no mount manager":          fail(manager, 0, with(win32.ERROR_FILE_NOT_FOUND)),
-		"the mount manager refuses": fail(manager, win32.IOCTL_MOUNTMGR_QUERY_POINTS, with(win32.ERROR_ACCESS_DENIED)),
-		"it does not know them":     fail(manager, win32.IOCTL_MOUNTMGR_QUERY_POINTS, with(win32.ERROR_FILE_NOT_FOUND)),
-		"its answer is empty":       fail(manager, win32.IOCTL_MOUNTMGR_QUERY_POINTS, with(nil)),
-	} {
-		before := f.Searches.Load()
-		f.Observe(hook)
-		all, second := f.list(1, 0), f.list(1, 3)
-		f.Observe(nil)
-		if !slices.Equal(all, want) || !slices.Equal(second, want[1:]) {
-			t.Errorf("%s: volumes %q and %q, want %q and the second of them", what, all, second, want)
-		}
-		if n := f.Searches.Load() - before; n != 2 {
-			t.Errorf("%s: %d searches, want 2", what, n)
-		}
-	}
-	if !strings.Contains(log.String(), "Searching all volumes of the node for those of a disk\" disk=1 reason=") {
-		t.Error("the searches were not logged")
-	}
-}
-
-// A dynamic disk has volumes beside those that begin where its partitions do, also if it
-// starts Windows.
-func TestListVolumesOnDiskSearchesDynamicDisks(t *testing.T) {
-	two := nodespec.Disk{Size: gib, Content: nodespec.ContentMBR, Partitions: []nodespec.Partition{{Size: 100 * mib}, {FileSystem: "NTFS"}}}
-	f := newFixture(t, nodespec.Config{}, two)
-	want := f.list(1, 0)
-	for _, active := range []bool{false, true} {
-		before := f.Searches.Load()
-		f.Observe(func(c *win32.Call) error {
-			err := c.Do()
-			if c.Code != win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX || err != nil {
-				return err
-			}
-			l, err := win32.DecodeLayout(c.Out[:c.N])
-			if err != nil {
-				return err
-			}
-			l.Partitions[0].MBRType, l.Partitions[0].Active = 0x42, active // PARTITION_LDM
-			l.Partitions[0].Length += l.Partitions[1].Length
-			l.Partitions[1] = win32.Partition{Style: l.Style}
-			copy(c.Out, l.Encode())
-			return nil
-		})
-		got := f.list(1, 0)
-		f.Observe(nil)
-		if n := f.Searches.Load() - before; len(want) != 2 || !slices.Equal(got, want) || n != 1 {
-			t.Errorf("active %t: volumes %q by %d searches, want %q by one", active, got, n, want)
-		}
-	}
-}
-
 // When its caller is gone, a look at the volumes of a disk ends with the caller's error.
 func TestVolumesOfDiskEndWithTheirCaller(t *testing.T) {
 	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{Size: 100 * mib}, {Size: 100 * mib}, {}}})
@@ -688,32 +610,6 @@ func TestVolumesOfDiskEndWithTheirCaller(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || len(all) != 0 || asked != 1 {
 			t.Errorf("%s: %v, %v after %d volumes, want the caller's error after one", what, all, err, asked)
 		}
-	}
-}
-
-// The mount manager knows volumes by the names of their devices. The name of a volume that is
-// removed goes to the next one that arrives, unless the device is open: then a disk would have
-// the volume of another one.
-func TestVolumeIsOpenWhileItsNameIsAskedFor(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, data(gib, "NTFS"))
-	open, asked := map[win32.Handle]bool{}, 0
-	f.Observe(func(c *win32.Call) error {
-		if c.Code == win32.IOCTL_MOUNTMGR_QUERY_POINTS {
-			if asked++; len(open) == 0 {
-				t.Error("the mount manager is asked for the name of a device that is not open")
-			}
-		}
-		err := c.Do()
-		switch {
-		case c.Name == "CreateFile" && err == nil && strings.HasPrefix(c.Path, `\\?\Harddisk1Partition`):
-			open[c.Handle] = true
-		case c.Name == "CloseHandle":
-			delete(open, c.Handle)
-		}
-		return err
-	})
-	if ids := f.list(1, 0); len(ids) != 1 || asked != 1 || len(open) != 0 {
-		t.Errorf("volumes %q after %d questions, with %d open devices, want one volume, one question and none", ids, asked, len(open))
 	}
 }
 
@@ -778,6 +674,68 @@ func TestListVolumesOnDiskWithBusyVolumes(t *testing.T) {
 				t.Errorf("the list took %v, want no wait for the volume of another disk", took)
 			}
 		})
+	}
+}
+
+// otherDevice is a node on which the device of another disk hangs, or its volume cannot be opened.
+// Windows opens a device without access, and says where a volume lies, without accessing the device
+// (Microsoft: CreateFileW, dwDesiredAccess; the volume manager knows the extents).
+type otherDevice struct {
+	win32.API
+	t     *testing.T
+	names []string // of its disk and volume, in lower case
+	fails error    // of the opening of the volume, or nil
+}
+
+func (d otherDevice) is(path string) bool {
+	return slices.ContainsFunc(d.names, func(name string) bool { return strings.HasPrefix(strings.ToLower(path), name) })
+}
+
+func (d otherDevice) CreateFile(path string, access, share, disposition, flags uint32) (win32.Handle, error) {
+	if d.is(path) {
+		if access != 0 {
+			d.t.Errorf("opens %s with access %#x, which waits for its device", path, access)
+		}
+		if d.fails != nil {
+			return 0, d.fails
+		}
+	}
+	return d.API.CreateFile(path, access, share, disposition, flags)
+}
+
+// A device of another disk that hangs or fails neither delays nor fails what is done to a disk.
+func TestOtherDeviceThatHangsOrFails(t *testing.T) {
+	target := kubelet + `\m`
+	life := func(t *testing.T, fails error) time.Duration {
+		f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(2 * time.Second)}, nodespec.Disk{Size: gib}, data(gib, "NTFS"))
+		f.mkdir(target)
+		other := f.id(2)
+		f.Node.Node.API = otherDevice{f.Node.Node.API, t, []string{`\\.\physicaldrive2`, `\\?\harddisk2`, strings.ToLower(strings.TrimSuffix(other, `\`))}, fails}
+		f.Observe(func(c *win32.Call) error {
+			if (otherDevice{names: f.Node.Node.API.(otherDevice).names}).is(c.Path) && c.Name != "CreateFile" && c.Name != "CloseHandle" && c.Code != win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS {
+				t.Errorf("%v waits for the other device", c)
+			}
+			return c.Do()
+		})
+		begun := f.Clock.Now()
+		id := freshVolume(f)
+		part := func() error {
+			_, err := f.disk.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1})
+			return err
+		}
+		if err := errors.Join(f.format(id), f.mount(id, target), part(), f.Windows.Grow(1, 2*gib), f.resize(id, 0), f.unmount(id, target), f.setState(1, false), f.setState(1, true)); err != nil {
+			t.Error(err)
+		}
+		if again := f.id(1); again != id {
+			t.Errorf("volume %s, want %s", again, id)
+		}
+		return f.Clock.Now().Sub(begun)
+	}
+	hangs := life(t, nil)
+	for _, code := range []win32.Errno{win32.ERROR_IO_DEVICE, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_SEM_TIMEOUT} {
+		if took := life(t, code); took != hangs {
+			t.Errorf("%v: it took %v, want %v", code, took, hangs)
+		}
 	}
 }
 

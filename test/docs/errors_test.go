@@ -22,25 +22,18 @@ var answering = []string{
 
 // unseen are messages that no pipe returns, and why.
 var unseen = map[string]string{
-	"path: …, …":                                              "the second part is that of winpath.OwnDenied, which the page has",
-	"this HostAPI has no method …":                            "for a driver in process with a HostAPI of its own",
-	"the HostAPI returned no result":                          "the same",
-	"smb service: the filesystem service is nil":              "for the author of a driver in process, at its first run",
-	"… service: the HostAPI is nil":                           "the same",
-	"…: the request is nil":                                   "the same",
-	"the service returned neither a response nor an error":    "a defect of a service, which tests of the rows look for",
-	"no pipes to serve":                                       "a defect of the program",
-	"…; try again":                                            "adds this to a message that the page has",
-	"rescan limit":                                            "replaced by the error of a slow rescan",
-	"the tree is deeper":                                      "ends a step of a removal, which goes on",
-	"its volume lies elsewhere":                               "replaced by a search of all volumes",
-	"a volume has … names: …":                                 "the same",
-	"a partition has no number":                               "the same",
-	"the disk has …":                                          "the same",
-	"no partition of the disk is of a kind that has a volume": "the same",
-	"partitions … have no volumes by their own devices":       "the same",
-	"no partition with a number begins there":                 "the same",
-	"the search was incomplete":                               "logged",
+	"path: …, …":                                           "the second part is that of winpath.OwnDenied, which the page has",
+	"this HostAPI has no method …":                         "for a driver in process with a HostAPI of its own",
+	"the HostAPI returned no result":                       "the same",
+	"smb service: the filesystem service is nil":           "for the author of a driver in process, at its first run",
+	"… service: the HostAPI is nil":                        "the same",
+	"…: the request is nil":                                "the same",
+	"the service returned neither a response nor an error": "a defect of a service, which tests of the rows look for",
+	"no pipes to serve":                                    "a defect of the program",
+	"…; try again":                                         "adds this to a message that the page has",
+	"rescan limit":                                         "replaced by the error of a slow rescan",
+	"the tree is deeper":                                   "ends a step of a removal, which goes on",
+	"the search was incomplete":                            "logged",
 }
 
 // constructed is a message in the code, with … for each verb.

@@ -333,7 +333,7 @@ func events() []event {
 			happen: on(func(m *machine) error { return errors.Join(detach(m), ignore(m.Attach(replacement()))) })},
 		{name: "disk is taken offline", kinds: []error{missing, refused},
 			// Windows refuses to read an offline disk, and PartitionDisk takes it online when it is called again.
-			special: also(also(also(half(missing, refused), "PartitionDisk", missing, refused, later), "FormatVolume", missing, refused, later), "ResizeVolume", missing, refused, later),
+			special: also(also(also(also(half(missing, refused), "PartitionDisk", missing, refused, later), "SetDiskState online", missing, refused, later), "FormatVolume", missing, refused, later), "ResizeVolume", missing, refused, later),
 			ops:     of(disks, "PartitionDisk", "SetDiskState online", "FormatVolume", "ResizeVolume", "MountVolume", "Mkdir within", "Rmdir within"),
 			happen:  by(func(other *caller) { offline(other) }), undo: online},
 		{name: "another program partitions", ops: of(disks, "PartitionDisk"), happen: by(func(other *caller) { other.partition() })},

@@ -2,7 +2,6 @@ package operations_test
 
 import (
 	"cmp"
-	"strings"
 	"sync/atomic"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -37,16 +36,12 @@ type counter struct {
 	// others are mappings that the list of mappings has, too. Thousands that are made one
 	// after the other take too long.
 	others []win32.Use
-	search bool // no partition has a device of its own
 }
 
 func (c *counter) hook(call *win32.Call) error {
 	c.calls.Add(cmp.Or(native[call.Name], 1))
 	if call.Name == "ReadAt" {
 		c.reads.Add(1)
-	}
-	if c.search && call.Name == "CreateFile" && strings.HasPrefix(call.Path, `\\?\Harddisk`) {
-		return win32.ERROR_FILE_NOT_FOUND
 	}
 	return call.Do()
 }

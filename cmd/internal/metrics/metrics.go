@@ -117,10 +117,7 @@ func (s *Server) Open(pipes []serve.Pipe, calls *calls.Calls, states *server.Sta
 	}
 	s.registry.MustRegister(&inFlight{groups: groups, calls: calls})
 	if states != nil {
-		searches := prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "csi_proxy_volume_searches_total", Help: "Searches through all volumes of the node for those of one disk.",
-		}, func() float64 { return float64(states.Node.Searches.Load()) })
-		s.registry.MustRegister(&node{states: states}, searches)
+		s.registry.MustRegister(&node{states: states})
 	}
 }
 

@@ -140,22 +140,6 @@ func TestScrapesAreLimited(t *testing.T) {
 	}
 }
 
-// Searches are those of the node: a daemon whose disks have partitions without names makes one
-// for each request.
-func TestSearchesAreCounted(t *testing.T) {
-	n := simnode.New(t)
-	states := &server.States{Node: n.Disk().(server.Disks).Node()}
-	s := New("v0.0.0-test")
-	s.Open(nil, new(calls.Calls), states)
-	key := [2]string{"csi_proxy_volume_searches_total"}
-	for want := range 3 {
-		if got, ok := values(t, s.registry)[key]; !ok || got != float64(want) {
-			t.Errorf("%v (there: %t), want %d", got, ok, want)
-		}
-		states.Node.Searches.Add(1)
-	}
-}
-
 // A failed check of health, which has no group, is no failure of the API.
 func TestFailuresOfHealthAreNotCounted(t *testing.T) {
 	s := New("test")

@@ -10,7 +10,7 @@ import (
 
 // CreateFile implements [win32.Handles] for disks and volumes:
 // `\\.\PhysicalDrive0`, a device interface path, `\\?\Volume{…}`, `\\.\C:`,
-// `\\?\Harddisk1Partition2`; and for the mount manager, `\\.\MountPointManager`.
+// `\\?\Harddisk1Partition2`.
 // Files and directories are opened by NtCreateFile only.
 //
 // Two handles with data access to one device must allow each other in their
@@ -26,10 +26,6 @@ func (n *Node) CreateFile(path string, access, share, disposition, flags uint32)
 		}
 		if reserved {
 			return win32.ERROR_FILE_NOT_FOUND // Source: node, it has no consoles or ports
-		}
-		if strings.EqualFold(name, `\??\MountPointManager`) && disposition == win32.OPEN_EXISTING {
-			h = n.Insert(n.MountManager(), path)
-			return nil
 		}
 		d := n.DeviceOf(name)
 		if d == nil {

@@ -3,7 +3,6 @@ package emulated
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -117,67 +116,5 @@ func TestHugeWrite(t *testing.T) {
 	h := drive(t, n, readWrite)
 	if _, err := n.WriteAt(h, make([]byte, 256<<20+512), 0); !errors.Is(err, win32.ERROR_NO_SYSTEM_RESOURCES) {
 		t.Errorf("WriteAt = %v, want ERROR_NO_SYSTEM_RESOURCES", err)
-	}
-}
-
-// Microsoft: IOCTL_MOUNTDEV_QUERY_DEVICE_NAME, IOCTL_MOUNTMGR_QUERY_POINTS.
-func TestMountManagerNamesVolumes(t *testing.T) {
-	n := start(t, nodespec.Config{})
-	vol := one2(t, n)
-	ok(t, n.SetMountPoint(`G:\`, vol))
-	p := openPath(t, n, `\\?\Harddisk2Partition1`, 0)
-	const name, points = win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME, win32.IOCTL_MOUNTMGR_QUERY_POINTS
-	device, err := win32.DecodeDeviceName(ioctl(t, n, p, name, nil, 256))
-	if err != nil || !strings.HasPrefix(device, `\Device\HarddiskVolume`) {
-		t.Fatalf("device name %q, %v", device, err)
-	}
-	failIoctl(t, n, p, name, nil, 3, win32.ERROR_INVALID_PARAMETER)
-	failIoctl(t, n, p, name, nil, 8, win32.ERROR_MORE_DATA)
-
-	m := openPath(t, n, `\\.\mountpointmanager`, 0)
-	link := `\??` + devicePath(vol)[3:]
-	letter := `\DosDevices\G:`
-	for what, c := range map[string]struct {
-		query win32.MountPoint
-		want  []string
-	}{
-		"device":             {win32.MountPoint{Device: strings.ToUpper(device)}, []string{link, letter}},
-		"name":               {win32.MountPoint{Link: link}, []string{link}},
-		"letter":             {win32.MountPoint{Link: letter}, []string{letter}},
-		"letter of a device": {win32.MountPoint{Link: letter, Device: device}, []string{letter}},
-	} {
-		found, err := win32.DecodeMountPoints(ioctl(t, n, m, points, c.query.Encode(), 1024))
-		var links []string
-		for _, p := range found {
-			links = append(links, p.Link)
-			if p.Device != device || p.ID == "" {
-				t.Errorf("by %s: %+v, want the device %s and an identity", what, p, device)
-			}
-		}
-		if err != nil || !slices.Equal(links, c.want) {
-			t.Errorf("by %s: %q, %v, want %q", what, links, err, c.want)
-		}
-	}
-	all, err := win32.DecodeMountPoints(ioctl(t, n, m, points, win32.MountPoint{}.Encode(), 4096))
-	if names, _ := n.VolumeNames(); err != nil || len(all) != len(names)+2 { // C: and G:
-		t.Errorf("%d mount points of %d volumes, %v", len(all), len(names), err)
-	}
-	in := win32.MountPoint{Device: device}.Encode()
-	failIoctl(t, n, m, points, in[:20], 1024, win32.ERROR_INVALID_PARAMETER)
-	failIoctl(t, n, m, points, in[:30], 1024, win32.ERROR_INVALID_PARAMETER)
-	failIoctl(t, n, m, points, in, 31, win32.ERROR_INVALID_PARAMETER)
-	failIoctl(t, n, m, points, win32.MountPoint{Device: `\Device\HarddiskVolume99`}.Encode(), 1024, win32.ERROR_FILE_NOT_FOUND)
-	out := make([]byte, 32)
-	if size, err := n.DeviceIoControl(m, points, in, out); size != 4 || !errors.Is(err, win32.ERROR_MORE_DATA) || out[0] <= 32 || out[4] != 0 {
-		t.Errorf("with a short buffer: % x, %d, %v, want the size that is needed", out, size, err)
-	}
-	failIoctl(t, n, m, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 64, win32.ERROR_INVALID_FUNCTION)
-	b := make([]byte, 512)
-	_, read := n.ReadAt(m, b, 0)
-	_, write := n.WriteAt(m, b, 0)
-	for what, err := range map[string]error{"read": read, "write": write, "flush": n.FlushFileBuffers(m)} {
-		if !errors.Is(err, win32.ERROR_INVALID_FUNCTION) {
-			t.Errorf("%s the mount manager: %v, want ERROR_INVALID_FUNCTION", what, err)
-		}
 	}
 }

@@ -224,7 +224,7 @@ func (w *clearing) awaitVolumes(wasOffline bool) error {
 				continue
 			}
 		}
-		_, err := storage.AwaitVolume(d.host.Ctx, d.host.Node, w.look.Number, w.look.Table, p.Offset, storage.Passing)
+		err := storage.AwaitVolume(d.host.Ctx, d.host.Node, w.look.Number, w.look.Table, p.Offset)
 		switch {
 		case errors.Is(err, storage.ErrLate) && (!wasOffline || p.Offset == 0):
 			d.host.Node.Log.Warn("Clearing a disk with a partition that has no volume", "disk", w.look.Number, "err", err)

@@ -194,8 +194,7 @@ func (d DiskAPI) CreateBasicPartition(diskNumber uint32) error {
 	if offset == 0 {
 		return d.AwaitPartition(diskNumber)
 	}
-	_, err = storage.AwaitVolume(d.host.Ctx, d.host.Node, diskNumber, l, offset, storage.Remembered)
-	return err
+	return storage.AwaitVolume(d.host.Ctx, d.host.Node, diskNumber, l, offset)
 }
 
 // addPartition returns the new table and where the new partition begins, or 0 if the
@@ -328,6 +327,5 @@ func (d DiskAPI) AwaitPartition(diskNumber uint32) error {
 	if err != nil || !online {
 		return err
 	}
-	_, err = storage.AwaitVolume(d.host.Ctx, d.host.Node, diskNumber, l, p.Offset, storage.Remembered)
-	return err
+	return storage.AwaitVolume(d.host.Ctx, d.host.Node, diskNumber, l, p.Offset)
 }

@@ -47,8 +47,11 @@ func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
 		if ended := d.host.Ctx.Err(); ended != nil {
 			return ended
 		}
-		if _, removed := d.attributes(diskNumber); removed != nil {
+		switch now, removed := d.attributes(diskNumber); {
+		case removed != nil:
 			return removed
+		case now&win32.DISK_ATTRIBUTE_OFFLINE != 0:
+			return err
 		}
 		d.host.Node.Log.Warn("Took disk online, but its volume did not arrive", "disk", diskNumber, "err", err)
 	}

@@ -20,8 +20,7 @@ import (
 // (rufus issues 386, 2630).
 func (v *Volume) answers(code uint32, direct bool) error {
 	switch {
-	case !v.OfflineNow, code == win32.IOCTL_VOLUME_ONLINE, code == win32.IOCTL_VOLUME_OFFLINE, code == win32.IOCTL_VOLUME_IS_OFFLINE,
-		code == win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME: // without which the mount manager would not list it
+	case !v.OfflineNow, code == win32.IOCTL_VOLUME_ONLINE, code == win32.IOCTL_VOLUME_OFFLINE, code == win32.IOCTL_VOLUME_IS_OFFLINE:
 		return nil
 	case code == win32.IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS && direct:
 		if v.n.Windows.OfflineVolumes == behavior.OfflineLocated {
@@ -58,8 +57,6 @@ func (v *Volume) Control(t *kernel.Tx, h *kernel.DeviceHandle, code uint32, in, 
 		v.setRecord(t, record)
 		t.OnCommit(func() { v.OfflineNow = false })
 		return 0, nil
-	case win32.IOCTL_MOUNTDEV_QUERY_DEVICE_NAME:
-		return v.deviceName(out)
 	case win32.IOCTL_VOLUME_UPDATE_PROPERTIES:
 		v.grow(t)
 		return 0, nil
