@@ -26,7 +26,6 @@ func Release(ctx context.Context, n *node.Node, disk uint32) (done func(), err e
 	if err != nil {
 		return nil, err
 	}
-	FormatsEnd(n, disk)
 	var held []*Volume
 	done = func() {
 		for _, v := range held {
@@ -43,6 +42,7 @@ func Release(ctx context.Context, n *node.Node, disk uint32) (done func(), err e
 			return nil, err
 		}
 	}
+	FormatsEnd(n, disk)
 	return done, nil
 }
 

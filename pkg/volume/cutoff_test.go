@@ -269,6 +269,22 @@ func TestFormatIsForgotten(t *testing.T) {
 	}
 }
 
+// A disk that stays online because its volume is in use has the format that was cut off as before.
+func TestFormatIsKeptIfItsDiskStaysOnline(t *testing.T) {
+	f, id, err := beginFormat(t, behavior.FormatHalf, true, func(f *fixture) error { return f.Windows.EndFormats() })
+	if err == nil {
+		t.Fatal("the format succeeded")
+	}
+	h, err := f.Windows.CreateFile(strings.TrimSuffix(id, `\`), win32.GENERIC_READ, 3, win32.OPEN_EXISTING, 0)
+	if err := errors.Join(err, f.Windows.SetMountPoint(`E:\`, id)); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, f.setState(1, false), hosterr.ErrFailedPrecondition, "it is in use")
+	if err := errors.Join(f.Windows.CloseHandle(h), f.format(id)); err != nil {
+		t.Errorf("the next format: %v", err)
+	}
+}
+
 // A disk that was detached while its format was not finished is closed by the next Rescan.
 func TestRescanForgetsFormats(t *testing.T) {
 	f, _, _ := beginFormat(t, behavior.FormatHalf, true, func(f *fixture) error { return f.Windows.EndFormats() })

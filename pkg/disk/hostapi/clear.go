@@ -147,13 +147,8 @@ func (w *clearing) run(out *Cleared) error {
 	if err == nil && !w.ContentOnly {
 		err = w.online(before)
 	}
-	for range clearTries {
-		if err == nil && !w.ContentOnly {
-			out.WrittenBytes, err = w.clear(out)
-		}
-		if !win32.IsCode(err, win32.ERROR_ACCESS_DENIED) {
-			break
-		}
+	if err == nil && !w.ContentOnly {
+		out.WrittenBytes, err = w.clear(out)
 	}
 	if err == nil && !w.DryRun {
 		return nil // the disk stays online
@@ -169,10 +164,6 @@ func (w *clearing) run(out *Cleared) error {
 	}
 	return hosterr.Wrap("clear the disk", "", fmt.Errorf("its content was not changed: %w", err))
 }
-
-// clearTries is how often a disk is written. Windows refuses it if a volume of the disk
-// arrived only after the others were locked, such as right after the disk went online.
-const clearTries = 3
 
 // online takes the disk online and waits for its volumes: until they are there, it cannot be seen
 // where they are mounted. A dry run keeps the disk read-only, so that no file system writes to it.
