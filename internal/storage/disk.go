@@ -425,35 +425,6 @@ func (d *Disk) SCSIAddress(ctx context.Context) (win32.SCSIAddress, error) {
 	return win32.DecodeSCSIAddress(out)
 }
 
-// DiskSize returns the size of a disk in bytes. If the disk cannot be opened for
-// reading, the size comes from its geometry.
-func DiskSize(ctx context.Context, n *node.Node, number uint32) (uint64, error) {
-	size, failed := diskLength(ctx, n, number)
-	if failed == nil {
-		return size, nil
-	}
-	d, err := OpenDisk(ctx, n, number, Query)
-	if err != nil {
-		return 0, err
-	}
-	defer d.Close()
-	g, err := d.Geometry(ctx)
-	if err != nil {
-		return 0, err
-	}
-	n.Log.Debug("Took the size of a disk from its geometry", "disk", number, "err", failed)
-	return g.DiskSize, nil
-}
-
-func diskLength(ctx context.Context, n *node.Node, number uint32) (uint64, error) {
-	d, err := OpenDisk(ctx, n, number, Read)
-	if err != nil {
-		return 0, err
-	}
-	defer d.Close()
-	return d.Length(ctx)
-}
-
 // TakenOffline returns err, or an error that says why the disk cannot be read if another
 // program has taken it offline.
 func (d *Disk) TakenOffline(ctx context.Context, number uint32, err error) error {

@@ -469,15 +469,6 @@ func (f *fixture) attributes(n uint32) uint64 {
 	return a
 }
 
-// A driver that does not know a disk's length knows its geometry.
-func TestGetDiskStatsByGeometry(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: 3 * tib})
-	f.Fail("", win32.IOCTL_DISK_GET_LENGTH_INFO, win32.ERROR_INVALID_FUNCTION)
-	if out, err := f.disk.GetDiskStats(t.Context(), &disk.GetDiskStatsRequest{DiskNumber: 1}); err != nil || out.TotalBytes != 3*tib {
-		t.Errorf("GetDiskStats = %v, %v, want 3 TiB", out, err)
-	}
-}
-
 func TestRescanIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})

@@ -255,17 +255,14 @@ func parseLocation(text string) (loc DiskLocation, ok bool) {
 	return loc, ok
 }
 
-// GetDiskStats implements [HostAPI].
+// GetDiskStats implements [HostAPI]. The geometry needs no access, and has the size in bytes.
 func (d DiskAPI) GetDiskStats(diskNumber uint32) (int64, error) {
-	if err := d.host.Ready(); err != nil {
-		return -1, err
-	}
-	size, err := storage.DiskSize(d.host.Ctx, d.host.Node, diskNumber)
+	g, err := with(d, diskNumber, storage.Query, func(disk *storage.Disk) (win32.Geometry, error) { return disk.Geometry(d.host.Ctx) })
 	if err != nil {
 		return -1, err
 	}
-	if size > 1<<63-1 {
-		return -1, hosterr.Text(hosterr.ErrOutOfRange, "the disk reports %d bytes, which do not fit into 63 bits", size)
+	if g.DiskSize > 1<<63-1 {
+		return -1, hosterr.Text(hosterr.ErrOutOfRange, "the disk reports %d bytes, which do not fit into 63 bits", g.DiskSize)
 	}
-	return int64(size), nil
+	return int64(g.DiskSize), nil
 }
