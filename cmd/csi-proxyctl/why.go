@@ -1044,7 +1044,7 @@ func (q *inquiry) content(ctx context.Context, d *admin.Disk, hasVolumes bool) {
 // contentTrouble looks at the content of a disk, and returns it with what is wrong about it. The
 // cause calls the disk name.
 func (a *app) contentTrouble(ctx context.Context, d *admin.Disk, hasVolumes bool, name string) (*admin.DiskContent, trouble) {
-	found, err := a.inspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: d.Number, ContentOnly: true})
+	found, err := a.inspectDisk(ctx, &admin.InspectDiskRequest{DiskNumber: d.Number})
 	if err != nil {
 		return nil, trouble{resultUnknown, fmt.Sprintf("the content of %s is not known: %s", name, brief(err)), "csi-proxyctl calls --failed -o json shows which calls of Windows failed"}
 	}

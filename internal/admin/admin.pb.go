@@ -115,10 +115,7 @@ type InspectDiskRequest struct {
 	// The number of the only partition to look at, or 0.
 	Partition uint32 `protobuf:"varint,3,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The number of the partition behind which to look, or 0.
-	Behind uint32 `protobuf:"varint,4,opt,name=behind,proto3" json:"behind,omitempty"`
-	// Only look at the content, and do not check whether ClearDisk would refuse it, for which a
-	// disk that is offline goes online for a moment.
-	ContentOnly   bool `protobuf:"varint,5,opt,name=content_only,json=contentOnly,proto3" json:"content_only,omitempty"`
+	Behind        uint32 `protobuf:"varint,4,opt,name=behind,proto3" json:"behind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -179,13 +176,6 @@ func (x *InspectDiskRequest) GetBehind() uint32 {
 		return x.Behind
 	}
 	return 0
-}
-
-func (x *InspectDiskRequest) GetContentOnly() bool {
-	if x != nil {
-		return x.ContentOnly
-	}
-	return false
 }
 
 // ClearDiskRequest is the request of ClearDisk.
@@ -1794,14 +1784,13 @@ const file_csiproxyadmin_v1_admin_proto_rawDesc = "" +
 	"\x1ccsiproxyadmin/v1/admin.proto\x12\x10csiproxyadmin.v1\"\x1f\n" +
 	"\vStopRequest\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\"\x0e\n" +
-	"\fStopResponse\"\xa6\x01\n" +
+	"\fStopResponse\"\x89\x01\n" +
 	"\x12InspectDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
 	"diskNumber\x12\x16\n" +
 	"\x06serial\x18\x02 \x01(\tR\x06serial\x12\x1c\n" +
 	"\tpartition\x18\x03 \x01(\rR\tpartition\x12\x16\n" +
-	"\x06behind\x18\x04 \x01(\rR\x06behind\x12!\n" +
-	"\fcontent_only\x18\x05 \x01(\bR\vcontentOnly\"\x87\x01\n" +
+	"\x06behind\x18\x04 \x01(\rR\x06behindJ\x04\b\x05\x10\x06\"\x87\x01\n" +
 	"\x10ClearDiskRequest\x12\x1f\n" +
 	"\vdisk_number\x18\x01 \x01(\rR\n" +
 	"diskNumber\x12\x16\n" +

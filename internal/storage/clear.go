@@ -183,13 +183,9 @@ func (d *Disk) Mounted(ctx context.Context, k Look) ([]string, error) {
 	return at, nil
 }
 
-// Hold locks all volumes in the scope of the look, and dismounts them if it is to be written. They
+// Hold locks and dismounts all volumes in the scope of the look. They
 // stay locked until the caller calls done. A volume that is in use is an error.
-func (d *Disk) Hold(ctx context.Context, k Look, dismount bool) (done func(), err error) {
-	lock := (*Volume).lockMounted
-	if dismount {
-		lock = (*Volume).lock
-	}
+func (d *Disk) Hold(ctx context.Context, k Look) (done func(), err error) {
 	// A volume that is offline does not say where it lies, and cannot be locked.
 	all, err := d.scoped(ctx, k, true)
 	if err != nil {
@@ -208,7 +204,7 @@ func (d *Disk) Hold(ctx context.Context, k Look, dismount bool) (done func(), er
 		}
 		if err == nil {
 			held = append(held, v)
-			err = lock(v, ctx)
+			err = v.lock(ctx)
 		}
 		switch {
 		case err == nil, noCache(err), errors.Is(err, hosterr.ErrNotFound):

@@ -131,18 +131,14 @@ func noCache(err error) bool {
 
 // lock locks and dismounts the volume. ERROR_ACCESS_DENIED means that it stays in use.
 func (v *Volume) lock(ctx context.Context) error {
-	if err := v.lockMounted(ctx); err != nil {
-		return err
-	}
-	_, err := v.control(ctx, win32.FSCTL_DISMOUNT_VOLUME, nil, nil)
-	return err
-}
-
-// lockMounted is lock, which leaves the file system mounted and so changes nothing.
-func (v *Volume) lockMounted(ctx context.Context) error {
 	once := device{node: v.node, h: v.h, noRetry: true}
-	return node.Poll(ctx, v.node.Clock, tryFor(lockLimit), func() (bool, error) {
+	err := node.Poll(ctx, v.node.Clock, tryFor(lockLimit), func() (bool, error) {
 		_, err := once.control(ctx, win32.FSCTL_LOCK_VOLUME, nil, nil)
 		return !win32.IsCode(err, win32.ERROR_ACCESS_DENIED), err
 	})
+	if err != nil {
+		return err
+	}
+	_, err = v.control(ctx, win32.FSCTL_DISMOUNT_VOLUME, nil, nil)
+	return err
 }

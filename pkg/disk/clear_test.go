@@ -157,10 +157,8 @@ func TestClearRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.unchanged(func() {
-			for _, dryRun := range []bool{false, true} {
-				_, err := f.clear(1, "S1", dryRun)
-				wantKind(t, err, hosterr.ErrFailedPrecondition, "in use")
-			}
+			_, err := f.clear(1, "S1", false)
+			wantKind(t, err, hosterr.ErrFailedPrecondition, "in use")
 		})
 		if err := f.Windows.CloseHandle(h); err != nil {
 			t.Fatal(err)
@@ -238,7 +236,7 @@ func (f *fixture) wipeStart(n uint32) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	done, err := d.Hold(f.t.Context(), look, true)
+	done, err := d.Hold(f.t.Context(), look)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -330,9 +328,7 @@ func TestClearLooksAgainAtHeldVolumes(t *testing.T) {
 			})
 			test.prepare(f)
 			before := f.attributes(1)
-			_, err := f.clear(1, "S1", true)
-			wantKind(t, err, hosterr.ErrFailedPrecondition, test.text)
-			_, err = f.clear(1, "S1", false)
+			_, err := f.clear(1, "S1", false)
 			wantKind(t, err, hosterr.ErrFailedPrecondition, test.text)
 			if now := f.attributes(1); now != before {
 				t.Errorf("the refusal changed the attributes from %d to %d", before, now)
@@ -390,12 +386,12 @@ func TestClearDiskWithEFIPartition(t *testing.T) {
 }
 
 // The doctor and why look at disks that are offline, and leave them so.
-func TestContentOnlyLeavesDisksOffline(t *testing.T) {
+func TestDryRunLeavesDisksOffline(t *testing.T) {
 	spec := occupiedDisks()["NTFS"]
 	spec.Serial, spec.Offline, spec.ReadOnly = "S1", yes(), yes()
 	f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{OfflineReads: behavior.OfflineReadsAllowed})}, spec)
 	f.unchanged(func() {
-		out, err := f.disk.Clear(t.Context(), 1, diskapi.Clearing{ContentOnly: true})
+		out, err := f.disk.Clear(t.Context(), 1, diskapi.Clearing{DryRun: true})
 		if err != nil || !strings.Contains(whats(out), "NTFS") {
 			t.Errorf("Clear = %q, %v", whats(out), err)
 		}

@@ -130,9 +130,9 @@ func TestWaitForAVolumeEndsWithItsDiskOffline(t *testing.T) {
 		disk nodespec.Disk
 		do   func(*fixture) error
 	}{
-		"PartitionDisk":           {nodespec.Disk{Size: gib}, func(f *fixture) error { return f.partition(1) }},
-		"SetDiskState":            {ntfs, func(f *fixture) error { return f.setState(1, true) }},
-		"a dry run of disk clear": {ntfs, func(f *fixture) error { _, err := f.clear(1, "S1", true); return err }},
+		"PartitionDisk": {nodespec.Disk{Size: gib}, func(f *fixture) error { return f.partition(1) }},
+		"SetDiskState":  {ntfs, func(f *fixture) error { return f.setState(1, true) }},
+		"disk clear":    {ntfs, func(f *fixture) error { _, err := f.clear(1, "S1", false); return err }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(30 * time.Second)}, c.disk)

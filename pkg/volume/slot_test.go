@@ -342,7 +342,7 @@ func TestWhatWindowsRemembers(t *testing.T) {
 			_, err := s.disk.PartitionDisk(s.t.Context(), &disk.PartitionDiskRequest{DiskNumber: n})
 			return err
 		}, true, []set{{readOnly, false}, {offline | readOnly, false}}},
-		"a dry run of disk clear": {clearing(diskapi.Clearing{DryRun: true}), false, []set{{readOnly, false}, {readOnly, false}, {offline | readOnly, false}}},
+		"a dry run of disk clear": {clearing(diskapi.Clearing{DryRun: true}), false, []set{{readOnly, false}, {offline | readOnly, false}}},
 		"disk clear":              {clearing(diskapi.Clearing{Identity: "one"}), false, []set{{readOnly, false}, {0, false}}},
 	} {
 		t.Run(name, func(t *testing.T) {

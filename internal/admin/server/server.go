@@ -107,7 +107,7 @@ func (s *Server) failed() []*admin.FailedCall {
 
 // InspectDisk implements [admin.AdminServer].
 func (s *Server) InspectDisk(ctx context.Context, in *admin.InspectDiskRequest) (*admin.DiskContent, error) {
-	return s.clear(ctx, in.DiskNumber, diskapi.Clearing{Identity: in.Serial, Partition: in.Partition, Behind: in.Behind, DryRun: true, ContentOnly: in.ContentOnly})
+	return s.clear(ctx, in.DiskNumber, diskapi.Clearing{Identity: in.Serial, Partition: in.Partition, Behind: in.Behind, DryRun: true})
 }
 
 // ClearDisk implements [admin.AdminServer].

@@ -20,9 +20,9 @@ type Clearing struct {
 	// Partition clears the content of a partition, and Behind that of the space behind one. The
 	// partition table stays.
 	Partition, Behind uint32
-	// DryRun changes nothing. ContentOnly is a dry run that does not even take a disk online that
-	// is offline, and so does not know where its volumes are mounted.
-	DryRun, ContentOnly bool
+	// DryRun changes nothing: it does not lock volumes, and leaves a disk offline that is offline, so
+	// it does not know where that one's volumes are mounted.
+	DryRun bool
 }
 
 // Cleared is what ClearDisk found and did.
@@ -45,15 +45,14 @@ type Content struct {
 
 // ClearDisk destroys the content of a disk, of a partition, or of the space behind one: it
 // overwrites everything for which PartitionDisk, FormatVolume or ResizeVolume refuses it. The
-// disk must have this serial number or page 83h identifier. A dry run refuses what a clearing
-// refuses, except that it needs no identity. It may be repeated after it was cut off.
+// disk must have this serial number or page 83h identifier, except in a dry run. It may be repeated
+// after it was cut off.
 //
 // It fails with hosterr.ErrFailedPrecondition for a disk that Windows needs, for volumes that are
 // mounted or in use in what is to be cleared, and for an identity that another disk has, too, and
 // with hosterr.ErrInvalid for another identity.
 func (d DiskAPI) ClearDisk(diskNumber uint32, c Clearing) (Cleared, error) {
 	var none Cleared
-	c.DryRun = c.DryRun || c.ContentOnly
 	disk, err := d.open(diskNumber, storage.ReadWrite)
 	if err != nil {
 		return none, err
@@ -144,11 +143,10 @@ func (w *clearing) run(out *Cleared) error {
 		}
 		return err
 	})
-	if err == nil && !w.ContentOnly {
-		err = w.online(before)
-	}
-	if err == nil && !w.ContentOnly {
-		out.WrittenBytes, err = w.clear(out)
+	if err == nil && !w.DryRun {
+		if err = w.online(before&win32.DISK_ATTRIBUTE_OFFLINE != 0); err == nil {
+			out.WrittenBytes, err = w.clear(out)
+		}
 	}
 	if err == nil && !w.DryRun {
 		return nil // the disk stays online
@@ -166,32 +164,17 @@ func (w *clearing) run(out *Cleared) error {
 }
 
 // online takes the disk online and waits for its volumes: until they are there, it cannot be seen
-// where they are mounted. A dry run keeps the disk read-only, so that no file system writes to it.
-func (w *clearing) online(before uint64) error {
-	const both = win32.DISK_ATTRIBUTE_OFFLINE | win32.DISK_ATTRIBUTE_READ_ONLY
+// where they are mounted.
+func (w *clearing) online(offline bool) error {
 	d := w.api
-	offline := before&win32.DISK_ATTRIBUTE_OFFLINE != 0
-	switch {
-	case w.Behind != 0: // no volume is there
+	if w.Behind != 0 { // no volume is there
 		if offline {
 			return hosterr.TextWithHint(hosterr.ErrFailedPrecondition, "take it online with SetDiskState, and clear it again", "disk %d is offline", w.look.Number)
 		}
 		return w.disk.Writable(d.host.Ctx, w.look.Number)
-	case w.DryRun && offline:
-		err := w.disk.SetAttributes(d.host.Ctx, win32.DISK_ATTRIBUTE_READ_ONLY, both, storage.Passing)
-		if win32.IsCode(err, win32.ERROR_INVALID_PARAMETER) {
-			// It has the identity of another disk. Its volumes get names of their own when it
-			// goes online, so nothing of it is mounted.
-			d.host.Node.Log.Info("Left an offline disk offline", "disk", w.look.Number, "err", err)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	case !w.DryRun:
-		if err := w.disk.MakeUsable(d.host.Ctx, storage.Passing); err != nil {
-			return err
-		}
+	}
+	if err := w.disk.MakeUsable(d.host.Ctx, storage.Passing); err != nil {
+		return err
 	}
 	return w.awaitVolumes(offline)
 }
@@ -241,12 +224,12 @@ func (w *clearing) unmounted() error {
 	return err
 }
 
-// clear overwrites the content, unless it is a dry run. Volumes are locked meanwhile, and no
+// clear overwrites the content. Volumes are locked meanwhile, and no
 // partition grows, because its caller has the lock of the disk.
 func (w *clearing) clear(out *Cleared) (written uint64, err error) {
 	d := w.api
 	if w.Behind == 0 {
-		done, err := w.disk.Hold(d.host.Ctx, w.look, !w.DryRun)
+		done, err := w.disk.Hold(d.host.Ctx, w.look)
 		if err != nil {
 			return 0, err
 		}
@@ -268,9 +251,6 @@ func (w *clearing) clear(out *Cleared) (written uint64, err error) {
 		return 0, err
 	} else if !w.look.Same(now) {
 		return 0, hosterr.Text(hosterr.ErrUnavailable, "its partition table changed during the operation; try again")
-	}
-	if w.DryRun {
-		return 0, nil
 	}
 	for _, c := range out.Found {
 		d.host.Node.Log.Warn("Clearing content of a disk", "disk", w.look.Number, "serial", out.IDs.SerialNumber, "content", c.What, "offset", c.OffsetBytes)

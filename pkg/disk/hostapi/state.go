@@ -144,7 +144,7 @@ func (d DiskAPI) idle(number uint32, disk *storage.Disk) (done func(), err error
 	if err != nil {
 		return nil, err
 	}
-	return disk.Hold(ctx, look, true)
+	return disk.Hold(ctx, look)
 }
 
 // mayWrite says why a read-only disk has to stay so: by the administrator's choice, a driver's
