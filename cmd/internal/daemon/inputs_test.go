@@ -332,7 +332,7 @@ func targetsConfig(t *testing.T) string {
 	targets := "iscsi:\n  targets:\n"
 	for _, s := range publishedServices(t) {
 		if s.Name() == "Iscsi" {
-			targets += fmt.Sprintf("    - {iqn: %q, portals: [{address: %s}], luns: [{disk: {size: 1GiB}}]}\n", iqnOf(s), portalOf(t, s))
+			targets += fmt.Sprintf("    - {iqn: %q, portals: [%s], luns: [{disk: {size: 1GiB}}]}\n", iqnOf(s), portalOf(t, s))
 		}
 	}
 	file := filepath.Join(t.TempDir(), "node.yaml")

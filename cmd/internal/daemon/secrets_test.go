@@ -40,7 +40,7 @@ func TestSecretsAreNotWritten(t *testing.T) {
 	// The servers accept the secret, so the requests succeed.
 	err := os.WriteFile(config, []byte(`
 smbServers: [{name: nas, shares: [data], accounts: [{user: alice, password: `+secret+`}]}]
-iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [{address: 192.0.2.10}], luns: [{disk: {size: 1GiB}}], chap: {user: alice, secret: `+secret+`}}]}
+iscsi: {targets: [{iqn: "iqn.2025-01.com.example:data", portals: [192.0.2.10], luns: [{disk: {size: 1GiB}}], chap: {user: alice, secret: `+secret+`}}]}
 `), 0o600)
 	if err != nil {
 		t.Fatal(err)
