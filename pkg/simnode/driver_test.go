@@ -259,6 +259,28 @@ func TestTimeInBubble(t *testing.T) {
 	})
 }
 
+// Close releases a call that a fault delays, and drops what After has not begun.
+func TestCloseReleasesCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, err := simnode.Open(simnode.Config{})
+		must(t, err)
+		must(t, ignore(n.Fail(simnode.Fault{Call: winapi.Reenumerate, Delay: time.Hour})))
+		n.After(time.Minute, func() error { t.Error("a function of After runs after Close"); return nil })
+		begun, ended := time.Now(), make(chan time.Time)
+		go func() {
+			n.Disk().Rescan(t.Context(), &disk.RescanRequest{})
+			ended <- time.Now()
+		}()
+		synctest.Wait()
+		must(t, n.Close())
+		if at := <-ended; at.Sub(begun) >= time.Minute {
+			t.Errorf("the call that the fault delays ended %v after Close", at.Sub(begun))
+		}
+		n.After(0, func() error { t.Error("a function runs on a node that is closed"); return nil })
+		time.Sleep(time.Hour)
+	})
+}
+
 func TestRecordedCalls(t *testing.T) {
 	n := simnode.New(t)
 	must(t, ignore(n.Fail(simnode.Fault{Call: winapi.Reenumerate, Error: "ERROR_ACCESS_DENIED"})))

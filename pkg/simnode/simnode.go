@@ -202,11 +202,7 @@ func (l *later) after(d time.Duration, do func() error) {
 		defer l.running.Done()
 		l.mu.Lock()
 		l.timers = slices.DeleteFunc(l.timers, func(t *time.Timer) bool { return t == timer })
-		stopped := l.stopped
 		l.mu.Unlock()
-		if stopped {
-			return
-		}
 		if err := do(); err != nil {
 			l.failed(err)
 		}

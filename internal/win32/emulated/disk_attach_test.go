@@ -12,7 +12,6 @@ import (
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/disk"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -226,40 +225,6 @@ func TestDetachInvalidatesHandles(t *testing.T) {
 	}
 	if _, err := n.VolumeNameForMountPoint(`E:\`); !errors.Is(err, win32.ERROR_FILE_NOT_FOUND) {
 		t.Errorf("VolumeNameForMountPoint of the letter of a removed volume = %v, want ERROR_FILE_NOT_FOUND", err)
-	}
-}
-
-// A disk that has the identity of another one is offline until it is made online, and
-// then gets a new identity, unless it is read-only.
-func TestCollision(t *testing.T) {
-	for _, content := range []string{nodespec.ContentGPT, nodespec.ContentMBR} {
-		n := blank(t, nodespec.Config{Windows: nodespec.Windows{SANPolicy: nodespec.SANOnlineAll}}, nodespec.Disk{Size: gib, Content: content, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})
-		number := attach(t, n, nodespec.Disk{Image: copyOf(t, n, 1)})
-		d, original := n.ByNumber(number), n.ByNumber(1)
-		if !d.Offline() || d.Writable() == nil || len(volumesOn(t, n, number)) != 0 || original.Offline() {
-			t.Fatalf("%s: the clone has attributes %#x, its original %#x", content, d.Attributes, original.Attributes)
-		}
-		set := func(attributes, mask uint64) error {
-			h := openPath(t, n, fmt.Sprintf(`\\.\PhysicalDrive%d`, number), readWrite)
-			defer n.CloseHandle(h)
-			_, err := n.DeviceIoControl(h, win32.IOCTL_DISK_SET_DISK_ATTRIBUTES, win32.SetDiskAttributes{Attributes: attributes, Mask: mask}.Encode(), nil)
-			return err
-		}
-		wantReason(t, n, number, win32.VDSDiskOfflineReasonCollision)
-		wantErrno(t, "read-only", set(win32.DISK_ATTRIBUTE_READ_ONLY, win32.DISK_ATTRIBUTE_READ_ONLY), 0)
-		wantReason(t, n, number, win32.VDSDiskOfflineReasonCollision)
-		wantErrno(t, "online while read-only", set(0, win32.DISK_ATTRIBUTE_OFFLINE), win32.ERROR_INVALID_PARAMETER)
-		if !d.Offline() || !disk.SameIdentity(d.Table, original.Table) {
-			t.Errorf("%s: the read-only clone was changed", content)
-		}
-		wantErrno(t, "online and writable in one call", set(0, win32.DISK_ATTRIBUTE_OFFLINE|win32.DISK_ATTRIBUTE_READ_ONLY), 0)
-		if d.Offline() || disk.SameIdentity(d.Table, original.Table) || len(volumesOn(t, n, number)) != 1 {
-			t.Errorf("%s: the clone has attributes %#x and table %+v", content, d.Attributes, d.Table)
-		}
-		wantReason(t, n, number, win32.VDSDiskOfflineReasonNone)
-		wantErrno(t, "offline", set(win32.DISK_ATTRIBUTE_OFFLINE, win32.DISK_ATTRIBUTE_OFFLINE), 0)
-		wantReason(t, n, number, win32.VDSDiskOfflineReasonPolicy)
-		wantErrno(t, "online again", set(0, win32.DISK_ATTRIBUTE_OFFLINE), 0)
 	}
 }
 

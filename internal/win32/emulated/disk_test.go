@@ -3,9 +3,7 @@ package emulated
 import (
 	"bytes"
 	"errors"
-	"reflect"
 	"testing"
-	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
@@ -39,62 +37,6 @@ func TestImagesStaySparse(t *testing.T) {
 	}
 	if used := allocatedBytes(t, image(t, n, 1)); used > 4*mib {
 		t.Errorf("the image takes %d bytes, want few", used)
-	}
-}
-
-func TestDiskQueries(t *testing.T) {
-	n := blank(t, nodespec.Config{}, nodespec.Disk{
-		Size: gib, SectorSize: 4096, Bus: "scsi", Vendor: "Google  ", Product: "PersistentDisk", Serial: "pd-1",
-		Identifiers: []nodespec.Identifier{
-			{CodeSet: "ascii", Type: 1, Text: "Google  pvc-1"},
-			{CodeSet: "binary", Type: 3, Association: "port", Hex: "6000c295"},
-		},
-		Location: "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 1",
-		Address:  &nodespec.Address{Port: 3, Target: 0, Lun: 1},
-	})
-	h := drive(t, n, win32.GENERIC_READ)
-	number, err := win32.DecodeDeviceNumber(ioctl(t, n, h, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12))
-	if want := (win32.DeviceNumber{DeviceType: 7, DeviceNumber: 1}); err != nil || number != want {
-		t.Errorf("device number %+v, %v, want %+v", number, err, want)
-	}
-	geometry, err := win32.DecodeGeometry(ioctl(t, n, h, win32.IOCTL_DISK_GET_DRIVE_GEOMETRY_EX, nil, 40))
-	if want := (win32.Geometry{BytesPerSector: 4096, DiskSize: gib}); err != nil || geometry != want {
-		t.Errorf("geometry %+v, %v, want %+v", geometry, err, want)
-	}
-	if length, err := win32.DecodeLength(ioctl(t, n, h, win32.IOCTL_DISK_GET_LENGTH_INFO, nil, 8)); err != nil || length != gib {
-		t.Errorf("length %d, %v, want %d", length, err, gib)
-	}
-	query := func(id uint32) []byte {
-		return ioctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: id}.Encode(), 4*kib)
-	}
-	d, err := win32.DecodeDeviceDescriptor(query(win32.StorageDeviceProperty))
-	if err != nil || d.Vendor != "Google  " || d.SerialNumber != "pd-1" || d.BusType != win32.BusTypeScsi {
-		t.Errorf("descriptor %+v, %v", d, err)
-	}
-	ids, err := win32.DecodeIdentifiers(query(win32.StorageDeviceIdProperty))
-	if err != nil || len(ids) != 2 || string(ids[0].ID) != "Google  pvc-1" || ids[1].Association != win32.StorageIdAssocPort {
-		t.Errorf("identifiers %+v, %v", ids, err)
-	}
-	if text, err := win32.DecodeLocation(query(win32.StorageDeviceLocationProperty)); err != nil || text != "Integrated : Adapter 3 : Port 0 : Target 0 : LUN 1" {
-		t.Errorf("location %q, %v", text, err)
-	}
-	if a, err := win32.DecodeSCSIAddress(ioctl(t, n, h, win32.IOCTL_SCSI_GET_ADDRESS, nil, 8)); err != nil || a.Lun != 1 || a.Port != 3 {
-		t.Errorf("address %+v, %v", a, err)
-	}
-	// A short buffer gets the beginning, whose Size is the full length
-	// (docs/develop/contract/disks.md#serial-number).
-	head := ioctl(t, n, h, win32.IOCTL_STORAGE_QUERY_PROPERTY, win32.PropertyQuery{PropertyID: 2}.Encode(), 8)
-	if size, err := win32.DescriptorSize(head); err != nil || int(size) != len(query(2)) {
-		t.Errorf("Size = %d, %v, want %d", size, err, len(query(2)))
-	}
-	// PropertyExistsQuery returns no data.
-	is, err := n.Interfaces()
-	if err != nil || len(is) != 1 {
-		t.Fatalf("Interfaces = %v, %v", is, err)
-	}
-	same := openPath(t, n, is[0].Path, 0)
-	if b := ioctl(t, n, same, win32.IOCTL_STORAGE_GET_DEVICE_NUMBER, nil, 12); !bytes.Equal(b, number.Encode()) {
-		t.Errorf("%s is another disk: %x", is[0].Path, b)
 	}
 }
 
@@ -379,28 +321,6 @@ func TestLayoutOfMBR(t *testing.T) {
 	failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, got.Encode(), 0, win32.ERROR_INVALID_PARAMETER) // two active ones
 }
 
-// A layout cannot be written to a blank disk, whatever its layout is called.
-func TestBlankDisks(t *testing.T) {
-	for spelling, want := range map[string]win32.Layout{
-		behavior.BlankMBR:         {Style: win32.PARTITION_STYLE_MBR},
-		behavior.BlankSuperfloppy: {Style: win32.PARTITION_STYLE_MBR, Signature: 1, Partitions: []win32.Partition{{Length: gib, Number: 1, MBRType: 4, Recognized: true}}},
-		behavior.BlankRaw:         {Style: win32.PARTITION_STYLE_RAW},
-	} {
-		n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{BlankDisks: spelling})}, nodespec.Disk{Size: gib})
-		h := openPath(t, n, `\\.\PhysicalDrive1`, readWrite)
-		if got := layout(t, n, h); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: layout %+v, want %+v", spelling, got, want)
-		}
-		l := win32.Layout{Style: win32.PARTITION_STYLE_MBR, Signature: 7, Partitions: make([]win32.Partition, 4)}
-		failIoctl(t, n, h, win32.IOCTL_DISK_SET_DRIVE_LAYOUT_EX, l.Encode(), 0, win32.ERROR_INVALID_PARAMETER)
-		initialize(t, n, h)
-		if got := layout(t, n, h); got.Style != win32.PARTITION_STYLE_GPT {
-			t.Errorf("%s: after IOCTL_DISK_CREATE_DISK the layout is %+v, want a GPT", spelling, got)
-		}
-		ok(t, n.CloseHandle(h))
-	}
-}
-
 // docs/develop/contract/volumes.md#growth, docs/develop/contract/disks.md#growth-of-a-disk:
 // Windows notices growth in steps.
 func TestGrowth(t *testing.T) {
@@ -533,21 +453,3 @@ func TestRawIO(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
-
-// A reserved partition that arrives late replaces what was written too early.
-func TestReservedPartitionArrivesLate(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{NewGPT: behavior.NewGPTLate})}, nodespec.Disk{Size: gib}, kernel.Machine{Now: func() time.Time { return now }})
-	h := drive(t, n, readWrite)
-	partition(t, n, h, data(1, 16*mib, 100*mib))
-	if vs := volumesOn(t, n, 1); len(vs) != 1 {
-		t.Errorf("volumes %v, want one", vs)
-	}
-	now = now.Add(time.Second)
-	if l := layout(t, n, h); len(l.Partitions) != 1 || l.Partitions[0].Type != win32.PARTITION_MSFT_RESERVED_GUID {
-		t.Errorf("layout %+v, want the reserved partition only", l)
-	}
-	if vs := volumesOn(t, n, 1); len(vs) != 0 {
-		t.Errorf("volumes %v, want none", vs)
-	}
-}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/bootsector"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
@@ -259,50 +258,5 @@ func TestFormatDeletesFiles(t *testing.T) {
 	}
 	if keys := n.Store.Keys("file/" + n.Disks.List[0].ID); len(keys) > 1 {
 		t.Errorf("stored files %q, want only the root", keys)
-	}
-}
-
-// A format through WMI knows a new volume as the option says, and a direct one at once.
-func TestFormatKnowsNewVolumes(t *testing.T) {
-	const delay = 20 * time.Second
-	for knows, c := range map[string]struct{ new, updated, later win32.Errno }{
-		"":                     {win32.ERROR_NOT_READY, win32.ERROR_NOT_READY, 0},
-		behavior.FormatUpdated: {win32.ERROR_NOT_READY, win32.ERROR_NOT_READY, 0},
-		behavior.FormatRefuses: {win32.ERROR_INVALID_PARAMETER, win32.ERROR_INVALID_PARAMETER, 0},
-		behavior.FormatNever:   {win32.ERROR_SERVICE_DISABLED, win32.ERROR_SERVICE_DISABLED, win32.ERROR_SERVICE_DISABLED},
-		behavior.FormatAtOnce:  {},
-	} {
-		now := time.Unix(1e9, 0)
-		n := blank(t, nodespec.Config{StorageCacheDelay: nodespec.Duration(delay), World: behavior.In("", behavior.Windows{FormatKnows: knows, Automount: nodespec.AutomountEnabled})}, nodespec.Disk{Size: gib}, kernel.Machine{Now: func() time.Time { return now }})
-		partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib))
-		names, err := n.VolumeNames()
-		ok(t, err)
-		vol := names[len(names)-1]
-		try := func(when string, want win32.Errno) {
-			if err := n.Format(vol, quick); (err == nil) != (want == 0) || err != nil && !errors.Is(err, want) {
-				t.Errorf("%q: format of %s: %v, want %v", knows, when, err, want)
-			}
-		}
-		try("a new volume", c.new)
-		now = now.Add(time.Hour)
-		try("a volume that is there for long", c.new)
-		ok(t, n.UpdateStorageCache())
-		try("a volume after the update", c.updated)
-		now = now.Add(delay)
-		try("a volume after the delay", c.later)
-		ok(t, n.Reboot())
-		try("a volume after a restart of Windows", c.later)
-		direct := quick
-		direct.Direct = true
-		partition(t, n, drive(t, n, readWrite), data(1, 16*mib, 500*mib), data(2, 600*mib, 300*mib))
-		all, err := n.VolumeNames()
-		ok(t, err)
-		for _, name := range all {
-			if !slices.Contains(names, name) {
-				if err := n.Format(name, direct); err != nil {
-					t.Errorf("%q: direct format of a new volume: %v", knows, err)
-				}
-			}
-		}
 	}
 }

@@ -2,8 +2,6 @@ package emulated
 
 import (
 	"errors"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -196,36 +194,5 @@ func TestInvalidTargetConfigs(t *testing.T) {
 	if n, err := Open(iscsiConfig(lunTarget(testIQN, 0), lunTarget(testIQN, 0)), kernel.Machine{}); err == nil {
 		t.Error("the same target twice: opened")
 		n.Close()
-	}
-}
-
-func TestTargetDiscovery(t *testing.T) {
-	other := lunTarget("iqn.2003-01.org.example:other", 0)
-	other.Portals = []nodespec.ISCSIPortal{{Address: "fd00::1", Port: 3261}, {Address: "10.0.0.1"}}
-	n := start(t, iscsiConfig(lunTarget(testIQN, 0), other))
-	for _, p := range []win32.ISCSIPortal{testPortal, {Address: "fd00::1", Socket: 3261}} {
-		ok(t, n.AddIScsiSendTargetPortal(p))
-	}
-	if got, err := n.ReportIScsiTargets(false); err != nil || !slices.Equal(got, []string{testIQN, other.IQN}) {
-		t.Errorf("targets = %q, %v", got, err)
-	}
-	got, err := n.IScsiTargetDiscovery(other.IQN)
-	if want := []string{`SendTargets:*10.0.0.1 0003260 Root\ISCSIPRT\0000_0`, `SendTargets:*fd00::1 0003261 Root\ISCSIPRT\0000_0`}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("mechanisms = %q, %v, want %q", got, err, want)
-	}
-	n.Windows.ISCSIDiscovery = behavior.ISCSIDiscoveryOther
-	if got, err := n.IScsiTargetDiscovery(other.IQN); err != nil || len(got) != 2 || strings.Contains(strings.Join(got, ""), "10.0.0.1") {
-		t.Errorf("other mechanisms = %q, %v, want two without addresses", got, err)
-	}
-	if got, err := n.ReportIScsiTargetPortals(other.IQN); err != nil || len(got) != 2 || got[0] != (win32.ISCSIPortal{Address: "fd00::1", Socket: 3261}) {
-		t.Errorf("portals = %v, %v", got, err)
-	}
-	// A new target is known once a portal has been refreshed.
-	ok(t, n.SetISCSITarget(lunTarget("iqn.2003-01.org.example:new", 0)))
-	if got, err := n.ReportIScsiTargets(false); err != nil || len(got) != 2 {
-		t.Errorf("targets = %q, %v, want the two known ones", got, err)
-	}
-	if got, err := n.ReportIScsiTargets(true); err != nil || len(got) != 3 {
-		t.Errorf("targets after a refresh = %q, %v, want three", got, err)
 	}
 }

@@ -3,17 +3,13 @@ package emulated
 import (
 	"bytes"
 	"errors"
-	"io"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/kernel"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/volume"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -90,55 +86,6 @@ func TestDeletionOnDetachedDisk(t *testing.T) {
 	}
 }
 
-// A format that was cut off leaves no files of the old file system, and of the new one what
-// the option formatOrder says.
-func TestKilledWhileFormatting(t *testing.T) {
-	for _, order := range []string{behavior.FormatBootFirst, behavior.FormatHalf, behavior.FormatBackupFirst, behavior.FormatBootLast, behavior.FormatAtEnd} {
-		t.Run(order, func(t *testing.T) { killedWhileFormatting(t, order) })
-	}
-}
-
-func killedWhileFormatting(t *testing.T, order string) {
-	cfg := nodespec.Config{StateDir: t.TempDir(), FormatDuration: nodespec.Duration(time.Second), World: behavior.In("", behavior.Windows{FormatOrder: order}),
-		Disks: []nodespec.Disk{{Content: nodespec.ContentSystem}, {Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}}}}
-	var n *Node
-	var killed string
-	n = startOn(t, cfg, kernel.Machine{Sleep: func(time.Duration) { killed = cloneDir(t, cfg.StateDir) }})
-	vol := one(t, n, 1)
-	direct := quick
-	direct.Direct = true
-	ok(t, n.Format(vol, direct))
-	if info, err := n.VolumeInformation(vol); err != nil || info.FileSystem != "NTFS" {
-		t.Errorf("after a complete format: %+v, %v", info, err)
-	}
-	cfg.StateDir = killed
-	m := start(t, cfg)
-	want := win32.ERROR_UNRECOGNIZED_VOLUME
-	if order == behavior.FormatBootFirst {
-		want = win32.ERROR_DISK_CORRUPT
-	}
-	if info, err := m.VolumeInformation(vol); !errors.Is(err, want) {
-		t.Errorf("after an interrupted format: %+v, %v, want %v", info, err, want)
-	}
-	// The places that differ between the orders: boot sector, first MiB, copy of the boot sector.
-	v := m.Volumes.List[slices.IndexFunc(m.Volumes.List, func(v *volume.Volume) bool { return v.Name() == vol })]
-	var left [3]bool
-	for i, at := range []int64{0, 64 << 10, int64(v.Size()) - 512} {
-		b := make([]byte, 512)
-		if _, err := v.ReadAt(b, at); err != nil && !errors.Is(err, io.EOF) {
-			t.Fatal(err)
-		}
-		left[i] = bytes.Count(b, []byte{0}) < len(b)
-	}
-	places := map[string][3]bool{behavior.FormatBootFirst: {true}, behavior.FormatHalf: {1: true}, behavior.FormatBackupFirst: {2: true}, behavior.FormatBootLast: {2: true}}[order]
-	if left != places {
-		t.Errorf("an interrupted format left boot sector, first MiB, copy of the boot sector: %v, want %v", left, places)
-	}
-	if err := m.Format(vol, quick); err != nil {
-		t.Errorf("second format: %v", err)
-	}
-}
-
 // A format without WMI does not continue after its process has ended, nor any after a restart of
 // Windows: the next process may have created a file system and files.
 func TestFormatIsCutOff(t *testing.T) {
@@ -152,14 +99,21 @@ func TestFormatIsCutOff(t *testing.T) {
 			cfg := nodespec.Config{FormatDuration: nodespec.Duration(time.Second), Disks: []nodespec.Disk{{Content: nodespec.ContentSystem},
 				{Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS", Letter: "E"}}}}}
 			var n *Node
-			meanwhile := func() {
+			now := time.Unix(1e9, 0)
+			meanwhile := func(d time.Duration) {
+				if c.direct { // it does not end by itself, although it is due
+					now = now.Add(d)
+					if _, err := n.VolumeInformation(one(t, n, 1)); !errors.Is(err, win32.ERROR_ACCESS_DENIED) {
+						t.Errorf("VolumeInformation during the format = %v, want ERROR_ACCESS_DENIED", err)
+					}
+				}
 				ok(t, errors.Join(c.end(n), n.Format(one(t, n, 1), quick)))
 				newDir(t, n, `E:\new`)
 			}
-			n = startOn(t, cfg, kernel.Machine{Sleep: func(time.Duration) {
+			n = startOn(t, cfg, kernel.Machine{Now: func() time.Time { return now }, Sleep: func(d time.Duration) {
 				do := meanwhile
-				meanwhile = func() {}
-				do()
+				meanwhile = func(time.Duration) {}
+				do(d)
 			}})
 			if err := n.Format(one(t, n, 1), quick); !errors.Is(err, win32.ERROR_PROCESS_ABORTED) {
 				t.Errorf("the interrupted format: %v, want ERROR_PROCESS_ABORTED", err)

@@ -2,7 +2,6 @@ package emulated
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -123,21 +122,5 @@ func TestInvalidServiceConfigs(t *testing.T) {
 	if n, err := Open(nodespec.Config{Firmware: nodespec.Firmware{SMBIOS: "xyz"}}, kernel.Machine{}); err == nil {
 		t.Error("SMBIOS tables that are not hexadecimal: opened")
 		n.Close()
-	}
-}
-
-func TestDependentServicesOrder(t *testing.T) {
-	n := start(t, nodespec.Config{Services: []nodespec.Service{
-		{Name: "base", State: "running"}, {Name: "left", State: "running", DependsOn: []string{"base"}},
-		{Name: "right", State: "running", DependsOn: []string{"base"}}, {Name: "top", State: "running", DependsOn: []string{"left", "right"}},
-		{Name: "idle", DependsOn: []string{"base"}},
-	}})
-	list, err := n.DependentServices("base")
-	var names []string
-	for _, d := range list {
-		names = append(names, d.Name)
-	}
-	if want := []string{"top", "left", "right"}; err != nil || !slices.Equal(names, want) {
-		t.Errorf("active dependents: %q, %v, want %q", names, err, want)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -23,33 +22,6 @@ var smbServers = []nodespec.SMBServer{
 
 // numbered is a Windows that says why a mapping fails, and whose credentials mappings have.
 var numbered = behavior.Windows{SMBUsers: behavior.SMBUsersShown, SMBErrors: behavior.SMBErrorsNumbered}
-
-// What Windows reports about mappings is an option: whose credentials they have, or what they require, and why one
-// cannot be made.
-func TestWhatWindowsTellsAboutMappings(t *testing.T) {
-	for _, c := range []struct {
-		windows behavior.Windows
-		user    string
-		flags   uint32 // 0 if they are unknown
-		err     win32.Errno
-	}{
-		{behavior.Windows{SMBUsers: behavior.SMBUsersHidden, SMBErrors: behavior.SMBErrorsBare}, "", win32.REQUIRE_CONNECTION_INTEGRITY, win32.ERROR_GEN_FAILURE},
-		{numbered, "ann", 0, win32.ERROR_SESSION_CREDENTIAL_CONFLICT},
-	} {
-		n, err := Open(nodespec.Config{SMBServers: smbServers, World: behavior.In("", c.windows)}, Machine{})
-		ok(t, err)
-		signed := use(`\\nas\data`, "ann", "one")
-		signed.Flags = win32.REQUIRE_CONNECTION_INTEGRITY
-		ok(t, n.UseAdd(signed))
-		if uses, err := n.UseEnum(); err != nil || len(uses) != 1 || uses[0].User != c.user || uses[0].Flags != c.flags || uses[0].FlagsUnknown != (c.flags == 0) {
-			t.Errorf("mappings %+v, %v, want the user %q and the flags %#x", uses, err, c.user, c.flags)
-		}
-		if err := n.UseAdd(use(`\\nas\logs`, "bob", "two")); err != c.err {
-			t.Errorf("a second user: %v, want %v", err, c.err)
-		}
-		ok(t, n.Close())
-	}
-}
 
 func smbNode(t *testing.T) *Node {
 	t.Helper()
@@ -133,39 +105,6 @@ func TestUseAddRefusals(t *testing.T) {
 		if err != nil || (len(uses) == 1) != (c.want == nil) {
 			t.Errorf("%s: afterwards the mappings are %v, %v", c.name, uses, err)
 		}
-	}
-}
-
-// Error 1219, and the second mappings that are possible.
-func TestOneUserPerServer(t *testing.T) {
-	n := smbNode(t)
-	for _, c := range []struct {
-		u    win32.NewUse
-		want error
-	}{
-		{use(`\\nas\data`, "ann", "one"), nil},
-		{use(`\\nas\data`, "ann", "one"), nil},
-		{use(`\\nas\data`, "ann", "wrong"), win32.ERROR_INVALID_PASSWORD},
-		{use(`\\nas\logs`, "ann", "one"), nil},
-		{use(`\\nas\logs`, "bob", "two"), win32.ERROR_SESSION_CREDENTIAL_CONFLICT},
-		{use(`\\nas\data`, "bob", "two"), win32.ERROR_SESSION_CREDENTIAL_CONFLICT},
-		{use(`\\open\pub`, "ann", "one"), nil},
-	} {
-		if err := n.UseAdd(c.u); err != c.want {
-			t.Errorf("UseAdd(%+v) = %v, want %v", c.u, err, c.want)
-		}
-	}
-	ok(t, n.Reboot())
-	if err := n.UseAdd(use(`\\nas\data`, "ann", "one")); err != win32.ERROR_SESSION_CREDENTIAL_CONFLICT {
-		t.Errorf("after a restart, UseAdd of a share that is still mapped = %v, want ERROR_SESSION_CREDENTIAL_CONFLICT", err)
-	}
-	for _, want := range []error{nil, win32.ERROR_NOT_CONNECTED} {
-		if err := n.UseDel(`\\NAS\data`); err != want {
-			t.Errorf("UseDel = %v, want %v", err, want)
-		}
-	}
-	if err := n.UseAdd(use(`\\nas\data`, "ann", "one")); err != nil {
-		t.Errorf("UseAdd of a share that is no longer mapped = %v", err)
 	}
 }
 
@@ -351,61 +290,6 @@ func TestServerGone(t *testing.T) {
 	ok(t, err)
 	if err := n.LogonToServer("none", win32.Credentials{}); err != win32.ERROR_BAD_NETPATH || waited <= 0 || waited > 20*time.Millisecond {
 		t.Errorf("LogonToServer = %v after %v", err, waited)
-	}
-	ok(t, n.Close())
-}
-
-// While a call waits for a server that is down, serial calls of the SMB client wait for it,
-// and parallel ones do not. Other calls never do.
-func TestSMBCalls(t *testing.T) {
-	for value, want := range map[string]time.Duration{behavior.SMBCallsSerial: 23 * time.Second, behavior.SMBCallsParallel: 0} {
-		synctest.Test(t, func(t *testing.T) {
-			n, err := Open(nodespec.Config{SMBServers: smbServers, SMBTimeout: nodespec.Duration(23 * time.Second), World: behavior.In("", behavior.Windows{SMBCalls: value})}, Machine{})
-			ok(t, err)
-			defer n.Close()
-			go n.UseAdd(use(`\\none\data`, "ann", "one"))
-			synctest.Wait()
-			begun := time.Now()
-			if _, err := n.Attributes(`C:\`); err != nil || time.Since(begun) != 0 {
-				t.Errorf("%s: another call took %v, %v", value, time.Since(begun), err)
-			}
-			if _, err := n.UseEnum(); err != nil || time.Since(begun) != want {
-				t.Errorf("%s: UseEnum took %v, %v, want %v", value, time.Since(begun), err, want)
-			}
-			time.Sleep(time.Minute)
-		})
-	}
-}
-
-// A mapping whose server was down is disconnected until it is used.
-func TestSMBReconnect(t *testing.T) {
-	n, err := Open(nodespec.Config{SMBServers: smbServers}, Machine{})
-	ok(t, err)
-	status := func(when string, want uint32) {
-		t.Helper()
-		if uses, err := n.UseEnum(); err != nil || len(uses) != 1 || uses[0].Status != want {
-			t.Errorf("%s: mappings %v, %v, want status %d", when, uses, err, want)
-		}
-	}
-	for _, err := range []error{n.UseAdd(use(`\\nas\data`, "ann", "one")), n.SetSMBServerDown("nas", true), n.SetSMBServerDown("nas", false)} {
-		ok(t, err)
-	}
-	status("server back", win32.USE_DISCONN)
-	if _, err := n.Attributes(`\\nas\data\`); err != nil {
-		t.Errorf("a use of the share: %v", err)
-	}
-	status("used", win32.USE_OK)
-	private := use(`\\nas\data`, "ann", "one")
-	private.Flags = win32.REQUIRE_CONNECTION_PRIVACY
-	ok(t, n.UseAdd(private))
-	if uses, err := n.UseEnum(); err != nil || uses[0].Flags != 0 {
-		t.Errorf("mapped again with privacy: %+v, %v, want that the mapping requires what it did", uses, err)
-	}
-	for _, err := range []error{n.SetSMBServerDown("nas", true), n.SetSMBPassword("nas", "ann", "new"), n.SetSMBServerDown("nas", false)} {
-		ok(t, err)
-	}
-	if _, err := n.Attributes(`\\nas\data\`); !win32.IsCode(err, win32.ERROR_LOGON_FAILURE) {
-		t.Errorf("a use of the share after another password: %v, want ERROR_LOGON_FAILURE", err)
 	}
 	ok(t, n.Close())
 }

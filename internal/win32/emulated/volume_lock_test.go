@@ -127,15 +127,3 @@ func TestRegistryText(t *testing.T) {
 		t.Errorf("page files: %q, %v", text, err)
 	}
 }
-
-func TestClusteredDisk(t *testing.T) {
-	for _, clustered := range []bool{false, true} {
-		n := blank(t, nodespec.Config{}, nodespec.Disk{Size: gib, Clustered: clustered})
-		h := openPath(t, n, `\\.\PhysicalDrive1`, 0)
-		out := make([]byte, 1)
-		if got, err := n.DeviceIoControl(h, win32.IOCTL_DISK_IS_CLUSTERED, nil, out); err != nil || got != 1 || (out[0] == 1) != clustered {
-			t.Errorf("clustered %t: %d bytes %v, %v", clustered, got, out, err)
-		}
-		failIoctl(t, n, h, win32.IOCTL_DISK_IS_CLUSTERED, nil, 0, win32.ERROR_INSUFFICIENT_BUFFER)
-	}
-}

@@ -259,27 +259,6 @@ func TestVolumeGrowth(t *testing.T) {
 	}
 }
 
-// What Windows answers for NTFS is not known; without a file system, the volume opens
-// (drivelist issue 182).
-func TestOpenWriteProtectedVolume(t *testing.T) {
-	for value, ntfs := range map[string]error{behavior.WriteProtectedRefused: win32.ERROR_WRITE_PROTECT, behavior.WriteProtectedOpens: nil} {
-		for fs, want := range map[string]error{"NTFS": ntfs, "": nil} {
-			n := blank(t, nodespec.Config{World: behavior.In("", behavior.Windows{WriteProtected: value})},
-				nodespec.Disk{Size: gib, WriteProtected: true, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: fs}}})
-			vol := devicePath(one(t, n, 1))
-			h, err := n.CreateFile(vol, readWrite, shareBoth, win32.OPEN_EXISTING, 0)
-			if !errors.Is(err, want) {
-				t.Errorf("%s: opening a volume with file system %q for writing = %v, want %v", value, fs, err, want)
-			}
-			if err == nil {
-				failIoctl(t, n, h, win32.IOCTL_DISK_IS_WRITABLE, nil, 0, win32.ERROR_WRITE_PROTECT)
-				ok(t, n.CloseHandle(h))
-			}
-			openPath(t, n, vol, win32.GENERIC_READ)
-		}
-	}
-}
-
 // docs/develop/contract/volumes.md#growth, step 5.
 func TestExtendVolume(t *testing.T) {
 	for _, sector := range []uint64{512, 4096} {

@@ -12,8 +12,8 @@ import (
 // "collision", whatever the SAN policy says. When it is made online, Windows writes a new
 // identity, which fails if the disk is read-only (docs/develop/contract/disks.md#online-offline-read-only).
 
-// SameIdentity reports whether two tables identify their disk alike.
-func SameIdentity(a, b win32.Layout) bool {
+// sameIdentity reports whether two tables identify their disk alike.
+func sameIdentity(a, b win32.Layout) bool {
 	if a.Style != b.Style {
 		return false
 	}
@@ -30,7 +30,7 @@ func SameIdentity(a, b win32.Layout) bool {
 // online.
 func (n *Disks) collides(d *Disk, table win32.Layout) bool {
 	for _, o := range n.List {
-		if o != d && !o.Offline() && SameIdentity(o.Table, table) {
+		if o != d && !o.Offline() && sameIdentity(o.Table, table) {
 			n.Log.Info("Another disk has the same identity", "disk", d.Number, "other", o.Number)
 			return true
 		}
