@@ -131,11 +131,14 @@ func (f *fixture) failAt(name, path string, err error) {
 
 func (f *fixture) heal() { f.hook.Store(nil) }
 
+// drivers is the directory of a driver's volumes.
+const drivers = `C:\var\lib\kubelet\plugins\kubernetes.io\csi\smb.csi.k8s.io`
+
 // volume returns the kubelet's staging path of a volume, and creates its parent
 // directory.
 func (f *fixture) volume(name string) string {
 	f.Helper()
-	dir := `C:\var\lib\kubelet\plugins\kubernetes.io\csi\smb.csi.k8s.io\` + name
+	dir := drivers + `\` + name
 	f.ok(winfs.MkdirAll(f.Context(), f.node, dir))
 	return dir + `\globalmount`
 }
@@ -855,64 +858,77 @@ func serverRefusals(t *testing.T, w behavior.Windows) {
 	f.mappings(`\\files\data corp\eve ok`)
 }
 
-// If the links cannot be read, the mapping counts as in use.
-func TestUnreadableLinksKeepMapping(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := begin(t)
-		v := f.volume("v1")
-		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-		f.fail("DeviceIoControl", win32.ERROR_IO_DEVICE)
-		f.ok(f.unmap(`\\files\data`))
-		f.heal()
-		f.mappings(`\\files\data ann ok`)
-		f.start()
-		f.fail("QueryDirectory", win32.STATUS_IO_DEVICE_ERROR)
-		f.ok(f.unmap(`\\files\data`))
-		f.heal()
-		f.mappings(`\\files\data ann ok`)
-		for _, path := range []string{v, strings.TrimSuffix(v, `\globalmount`)} {
-			f.start()
-			f.ok(f.win.SetRights(path, win32.DELETE|win32.SYNCHRONIZE)) // an access control list
-			f.ok(f.unmap(`\\files\data`))
-			f.ok(f.win.SetRights(path, 0))
-			f.mappings(`\\files\data ann ok`)
-		}
-	})
-}
-
-// Windows fails once to read a link or a directory of the kubelet's. A volume was unstaged
-// after a restart, so no later request would remove its mapping.
-func TestOneFailureDoesNotKeepMapping(t *testing.T) {
-	for call, code := range map[string]win32.Errno{"DeviceIoControl": win32.ERROR_GEN_FAILURE, "NtCreateFile": win32.ERROR_NOT_READY, "QueryDirectory": win32.ERROR_GEN_FAILURE} {
-		t.Run(call, func(t *testing.T) {
-			f := begin(t)
-			v := f.volume("v1")
-			f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-			other := f.volume("v2")
-			f.ok(f.mount(`\\files\logs`, other, "ann", "ann-1"))
-			f.start()
-			f.ok(winfs.Remove(t.Context(), f.node, v))
-			failed := false
+// Links are searched for after a restart. What cannot be read may be a link, so the search was incomplete,
+// and no mapping of the earlier process is removed; what is missing or passes is none. The search waits once
+// for a disk that is missing, not for each link on it.
+func TestSearchForLinks(t *testing.T) {
+	const always = 1 << 30
+	fails := func(call, at string, code error, times int) func(*fixture) {
+		return func(f *fixture) {
 			hook := func(c *win32.Call) error {
-				if c.Name == call && !failed {
-					failed = true
+				if c.Name == call && strings.HasSuffix(c.Path, at) && times > 0 {
+					times--
 					return code
 				}
 				return c.Do()
 			}
 			f.hook.Store(&hook)
-			f.ok(f.unmap(`\\files\data`))
-			f.heal()
-			if !failed {
-				t.Errorf("no %s was called", call)
-			}
-			f.mappings(`\\files\logs ann ok`)
+		}
+	}
+	forbidden := func(path string) func(*fixture) { // by an access control list
+		return func(f *fixture) { f.ok(f.win.SetRights(drivers+path, win32.DELETE|win32.SYNCHRONIZE)) }
+	}
+	for name, c := range map[string]struct {
+		disturb  func(*fixture)
+		complete bool
+		waits    time.Duration
+	}{
+		"nothing":                          {func(*fixture) {}, true, 0},
+		"a link fails once":                {fails("DeviceIoControl", "", win32.ERROR_GEN_FAILURE, 1), true, 0},
+		"a link cannot be read":            {fails("DeviceIoControl", "", win32.ERROR_IO_DEVICE, always), false, 0},
+		"a link is forbidden":              {forbidden(`\v1\globalmount`), false, 0},
+		"a link is being removed":          {fails("NtCreateFile", `\v3\globalmount`, win32.STATUS_DELETE_PENDING, always), true, 2 * time.Second},
+		"the disk of links is missing":     {fails("NtCreateFile", `\globalmount`, win32.ERROR_NO_SUCH_DEVICE, always), false, 5 * time.Second},
+		"a directory fails once":           {fails("NtCreateFile", "", win32.ERROR_NOT_READY, 1), true, 0},
+		"a list fails once":                {fails("QueryDirectory", "", win32.ERROR_GEN_FAILURE, 1), true, 0},
+		"lists fail":                       {fails("QueryDirectory", "", win32.STATUS_IO_DEVICE_ERROR, always), false, 0},
+		"a directory cannot be opened":     {fails("NtCreateFile", `\plugins`, win32.STATUS_IO_DEVICE_ERROR, always), false, 0},
+		"a directory is forbidden":         {forbidden(`\v1`), false, 0},
+		"a directory is being removed":     {fails("NtCreateFile", `\v3`, win32.STATUS_DELETE_PENDING, always), true, 2 * time.Second},
+		"a directory is in use":            {fails("NtCreateFile", `\v3`, win32.STATUS_SHARING_VIOLATION, always), false, 2 * time.Second},
+		"a directory is in use for a time": {fails("NtCreateFile", `\v3`, win32.STATUS_SHARING_VIOLATION, 3), true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := begin(t)
+				v2 := f.volume("v2")
+				for _, v := range []string{"v1", "v3", "v4"} {
+					f.ok(f.mount(`\\files\data`, f.volume(v), "ann", "ann-1"))
+				}
+				f.ok(f.mount(`\\files\logs`, v2, "ann", "ann-1"))
+				f.start()
+				f.ok(winfs.Remove(t.Context(), f.node, v2)) // as another program
+				c.disturb(f)
+				begun := time.Now()
+				f.ok(f.unmap(`\\files\logs`))
+				f.ok(f.unmap(`\\files\data`))
+				if took := time.Since(begun); took < c.waits || took > c.waits+2*time.Second {
+					t.Errorf("took %v, want about %v", took, c.waits)
+				}
+				want := []string{`\\files\data ann ok`}
+				if !c.complete {
+					want = append(want, `\\files\logs ann ok`)
+				}
+				f.mappings(want...)
+				if said := strings.Contains(f.log.String(), "was incomplete"); said == c.complete {
+					t.Errorf("the log says that the search was incomplete: %t:\n%s", said, f.log)
+				}
+			})
 		})
 	}
 }
 
-// A link that leads to itself, or a directory that cannot be read, among the kubelet's
-// directories: all shares can be mapped and removed, and the links around it are found.
+// A link that leads to itself among the kubelet's directories: all shares can be mapped and removed, and the links around it are found.
 func TestSearchGoesOnAfterABadDirectory(t *testing.T) {
 	f := begin(t)
 	const pods = `C:\var\lib\kubelet\pods`
@@ -933,22 +949,6 @@ func TestSearchGoesOnAfterABadDirectory(t *testing.T) {
 	f.unlink(v)
 	f.ok(f.unmap(`\\files\data`))
 	f.mappings()
-
-	f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-	f.start()
-	hook := func(c *win32.Call) error {
-		if c.Name == "NtCreateFile" && strings.Contains(c.Path, "plugins") {
-			return win32.STATUS_IO_DEVICE_ERROR
-		}
-		return c.Do()
-	}
-	f.hook.Store(&hook)
-	f.ok(f.unmap(`\\files\data`))
-	f.heal()
-	f.mappings(`\\files\data ann ok`)
-	if !strings.Contains(f.log.String(), "was incomplete") || !strings.Contains(f.log.String(), "plugins") {
-		t.Errorf("the log does not name the directory:\n%s", f.log)
-	}
 }
 
 // Links that somebody planted among the kubelet's directories, before CSI Proxy started
@@ -1349,74 +1349,6 @@ func TestUnmappedSharesAreForgotten(t *testing.T) {
 	})
 }
 
-// If another program has a directory open exclusively for a short time, as while a link
-// is made, requests wait. If it keeps the directory open, every mapping of an earlier
-// process counts as in use.
-func TestSearchWithDirectoriesInUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := begin(t)
-		v := f.volume("v1")
-		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-		other := f.volume("v2")
-		dir := strings.TrimSuffix(other, `\globalmount`)
-		hold := func() win32.Handle {
-			t.Helper()
-			h, err := f.win.NtCreateFile(0, `\??\`+dir, win32.DELETE|win32.FILE_LIST_DIRECTORY|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, 0, win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-			f.ok(err)
-			return h
-		}
-
-		f.start()
-		h, looks := hold(), 0
-		hook := func(c *win32.Call) error {
-			err := c.Do()
-			if win32.IsCode(err, win32.ERROR_SHARING_VIOLATION) {
-				if looks++; looks == 3 {
-					f.ok(f.win.CloseHandle(h))
-				}
-			}
-			return err
-		}
-		f.hook.Store(&hook)
-		f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
-		f.heal()
-		if looks != 3 || strings.Contains(f.log.String(), "was incomplete") {
-			t.Errorf("opened a directory in use %d times, want 3; log:\n%s", looks, f.log)
-		}
-
-		f.start()
-		h = hold()
-		f.unlink(v)
-		f.ok(f.unmap(`\\files\data`))
-		f.ok(f.win.CloseHandle(h))
-		f.mappings(`\\files\data ann ok`, `\\files\logs ann ok`)
-		if !strings.Contains(f.log.String(), "was incomplete") {
-			t.Errorf("the log does not say that the search was incomplete:\n%s", f.log)
-		}
-	})
-}
-
-// The search skips a directory or link that is being removed.
-func TestSearchDuringRemoval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := begin(t)
-		link := f.volume("v1")
-		f.ok(f.mount(`\\files\data`, link, "ann", "ann-1"))
-		dir := strings.TrimSuffix(f.volume("v2"), `\globalmount`)
-		for _, path := range []string{dir, link} {
-			f.start()
-			h, err := f.win.NtCreateFile(0, `\??\`+path, win32.DELETE|win32.SYNCHRONIZE, win32.OBJ_CASE_INSENSITIVE, win32.FILE_SHARE_READ|win32.FILE_SHARE_WRITE|win32.FILE_SHARE_DELETE,
-				win32.FILE_OPEN, win32.FILE_DIRECTORY_FILE|win32.FILE_OPEN_REPARSE_POINT|win32.FILE_SYNCHRONOUS_IO_NONALERT)
-			f.ok(err)
-			f.ok(f.win.SetInformation(h, win32.FileDispositionInformationEx, win32.EncodeDisposition(win32.FILE_DISPOSITION_DELETE|win32.FILE_DISPOSITION_POSIX_SEMANTICS)))
-			f.ok(f.mount(`\\files\logs`, "", "ann", "ann-1"))
-			f.ok(f.unmap(`\\files\logs`))
-			f.ok(f.win.CloseHandle(h))
-		}
-		f.mappings(`\\files\data ann ok`)
-	})
-}
-
 func TestSameUser(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
@@ -1492,57 +1424,6 @@ func TestRetryAfterEachFailure(t *testing.T) {
 				}
 			}
 		}
-	})
-}
-
-// A disk that is missing for a moment does not hide the links that use a mapping.
-func TestLinkOnADiskThatIsMissingForAMoment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := begin(t)
-		v := f.volume("v1")
-		f.ok(f.mount(`\\files\data`, v, "ann", "ann-1"))
-		for _, process := range []string{"the one that made the link", "the next one"} {
-			hook := func(c *win32.Call) error {
-				if c.Name == "NtCreateFile" && (strings.HasSuffix(c.Path, "globalmount") || strings.HasSuffix(c.Path, "v1")) {
-					return win32.ERROR_NO_SUCH_DEVICE
-				}
-				return c.Do()
-			}
-			f.hook.Store(&hook)
-			if err := f.unmap(`\\files\data`); err != nil && !errors.Is(err, hosterr.ErrUnavailable) {
-				t.Errorf("%s: %v", process, err)
-			}
-			f.heal()
-			f.mappings(`\\files\data ann ok`)
-			f.start()
-		}
-	})
-}
-
-// The search for links waits once for a disk that is missing, not for each link on it.
-func TestSearchWaitsOnceForADiskThatIsMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := begin(t)
-		for i := range 20 {
-			f.ok(f.mount(`\\files\data`, f.volume(fmt.Sprintf("v%d", i)), "ann", "ann-1"))
-		}
-		f.start()
-		begun := time.Now()
-		hook := func(c *win32.Call) error {
-			if c.Name == "NtCreateFile" && strings.HasSuffix(c.Path, "globalmount") {
-				return win32.ERROR_DEVICE_NOT_CONNECTED
-			}
-			return c.Do()
-		}
-		f.hook.Store(&hook)
-		if err := f.unmap(`\\files\data`); err != nil && !errors.Is(err, hosterr.ErrUnavailable) {
-			t.Error(err)
-		}
-		if took := time.Since(begun); took < 5*time.Second || took > 10*time.Second {
-			t.Errorf("the request took %v, want five seconds for the disk, and not for each of 20 links", took)
-		}
-		f.heal()
-		f.mappings(`\\files\data ann ok`)
 	})
 }
 
