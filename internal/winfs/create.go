@@ -75,52 +75,41 @@ func (o *op) mkdirAll(p winpath.Path) error {
 // link to a missing source is the same link, of whichever kind. If anything else exists at
 // path, it fails with hosterr.ErrAlreadyExists.
 func Symlink(ctx context.Context, n *node.Node, source, path string) error {
-	return run(ctx, n, "create symlink", path, func(o *op, p winpath.Path) error {
-		src, err := parse(source)
-		if err != nil {
-			return hosterr.Wrap("source", hosterr.Quote(source), err)
-		}
-		kind, err := o.kindOf(src)
-		if err != nil {
-			return hosterr.Wrap("source", hosterr.Quote(source), err)
-		}
-		return o.symlinkTo(p, src, endsInSeparator(source), kind)
-	})
+	return makeLink(ctx, n, source, path, (*op).kindOf)
 }
 
 // SymlinkOf is like Symlink, but the caller chooses the kind of the link. If source is
 // on a share, its server is not contacted.
 func SymlinkOf(ctx context.Context, n *node.Node, source, path string, isDir bool) error {
-	return run(ctx, n, "create symlink", path, func(o *op, p winpath.Path) error {
-		src, err := parse(source)
-		if err != nil {
-			return hosterr.Wrap("source", hosterr.Quote(source), err)
-		}
+	return makeLink(ctx, n, source, path, func(o *op, src winpath.Path) (kind linkKind, err error) {
 		if !src.IsUNC() { // check that reading it is allowed
-			if _, err := o.kindOf(src); err != nil {
-				return hosterr.Wrap("source", hosterr.Quote(source), err)
-			}
+			_, err = o.kindOf(src)
 		}
-		kind := toFile
 		if isDir {
 			kind = toDir
 		}
-		return o.symlinkTo(p, src, endsInSeparator(source), kind)
+		return kind, err
 	})
 }
 
-func endsInSeparator(path string) bool {
-	return strings.HasSuffix(path, `\`) || strings.HasSuffix(path, "/")
-}
-
-// symlinkTo creates a link to src at p. The target ends in a backslash if slash is set.
-func (o *op) symlinkTo(p, src winpath.Path, slash bool, kind linkKind) error {
-	link := win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: src.NT(), Print: src.String()}
-	if slash && !src.IsRoot() {
-		link.Substitute += `\`
-		link.Print += `\`
-	}
-	return o.symlink(p, src, link, kind)
+// makeLink creates a link to source at path, of the kind that kindOf returns.
+func makeLink(ctx context.Context, n *node.Node, source, path string, kindOf func(*op, winpath.Path) (linkKind, error)) error {
+	return run(ctx, n, "create symlink", path, func(o *op, p winpath.Path) error {
+		var kind linkKind
+		src, err := parse(source)
+		if err == nil {
+			kind, err = kindOf(o, src)
+		}
+		if err != nil {
+			return hosterr.Wrap("source", hosterr.Quote(source), err)
+		}
+		link := win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: src.NT(), Print: src.String()}
+		if strings.HasSuffix(strings.ReplaceAll(source, "/", `\`), `\`) && !src.IsRoot() {
+			link.Substitute += `\`
+			link.Print += `\`
+		}
+		return o.symlink(p, src, link, kind)
+	})
 }
 
 // linkKind is what a new symbolic link leads to.

@@ -14,18 +14,7 @@ import (
 // link is always to a directory. The target ends in a backslash, because container
 // runtimes do not resolve a link to the root of a share without it (published).
 func LinkToShare(ctx context.Context, n *node.Node, source, path string) error {
-	return run(ctx, n, "create symlink", path, func(o *op, p winpath.Path) error {
-		src, err := parseShare(source)
-		if err != nil {
-			return hosterr.Wrap("source", hosterr.Quote(source), err)
-		}
-		link := win32.Reparse{Tag: win32.IO_REPARSE_TAG_SYMLINK, Substitute: src.NT(), Print: src.String()}
-		if !src.IsRoot() {
-			link.Substitute += `\`
-			link.Print += `\`
-		}
-		return o.symlink(p, src, link, toDir)
-	})
+	return makeLink(ctx, n, source+`\`, path, func(_ *op, src winpath.Path) (linkKind, error) { return toDir, onShare(src) })
 }
 
 // CheckLinkToShare reports whether the link that [LinkToShare] would create exists.
@@ -33,7 +22,10 @@ func LinkToShare(ctx context.Context, n *node.Node, source, path string) error {
 // is missing, or if the path is not allowed. It changes nothing.
 func CheckLinkToShare(ctx context.Context, n *node.Node, source, path string) (exists bool, err error) {
 	err = run(ctx, n, "create symlink", path, func(o *op, p winpath.Path) error {
-		src, err := parseShare(source)
+		src, err := parse(source)
+		if err == nil {
+			err = onShare(src)
+		}
 		if err != nil {
 			return hosterr.Wrap("source", hosterr.Quote(source), err)
 		}
@@ -52,10 +44,9 @@ func CheckLinkToShare(ctx context.Context, n *node.Node, source, path string) (e
 	return exists, err
 }
 
-func parseShare(source string) (winpath.Path, error) {
-	src, err := parse(source)
-	if err == nil && !src.IsUNC() {
-		err = hosterr.Text(hosterr.ErrInvalid, "not a path on a share")
+func onShare(p winpath.Path) error {
+	if !p.IsUNC() {
+		return hosterr.Text(hosterr.ErrInvalid, "not a path on a share")
 	}
-	return src, err
+	return nil
 }
