@@ -29,13 +29,12 @@ const Size = 512
 // Kind is a file system, by the name that GetVolumeInformationW returns.
 type Kind string
 
-// The file systems that Windows Server recognizes.
+// The file systems that the node recognizes. Windows Server knows ReFS, too.
 const (
 	NTFS  Kind = "NTFS"
 	FAT   Kind = "FAT"
 	FAT32 Kind = "FAT32"
 	ExFAT Kind = "exFAT"
-	ReFS  Kind = "ReFS"
 )
 
 // FileSystem is the content of a boot sector.
@@ -61,9 +60,6 @@ type Write struct {
 func Recognize(b []byte) (fs FileSystem, ok bool) {
 	if len(b) < Size {
 		return FileSystem{}, false
-	}
-	if string(b[3:11]) == "ReFS\x00\x00\x00\x00" {
-		return refs(b)
 	}
 	if b[510] != 0x55 || b[511] != 0xAA {
 		return FileSystem{}, false
@@ -116,22 +112,6 @@ func ntfs(b []byte) (fs FileSystem, ok bool) {
 	}
 	fs.Serial = le.Uint64(b[72:])
 	return fs, true
-}
-
-func refs(b []byte) (fs FileSystem, ok bool) {
-	fs = FileSystem{
-		Kind:           ReFS,
-		Sectors:        le.Uint64(b[24:]),
-		BytesPerSector: le.Uint32(b[32:]),
-		Serial:         le.Uint64(b[56:]),
-	}
-	perCluster := le.Uint32(b[36:])
-	if !powerOfTwo(fs.BytesPerSector, 512, 4096) || !powerOfTwo(perCluster, 1, 128) || string(b[16:20]) != "FSRS" {
-		return fs, false
-	}
-	fs.BytesPerCluster = perCluster * fs.BytesPerSector
-	fs.Clusters = fs.Sectors / uint64(perCluster)
-	return fs, fs.Sectors > 0 && fs.Sectors <= 1<<56
 }
 
 func exfat(b []byte) (fs FileSystem, ok bool) {

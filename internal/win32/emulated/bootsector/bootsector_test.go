@@ -117,11 +117,6 @@ func TestRecognizeOthers(t *testing.T) {
 		copy(b[3:], "EXFAT   ")
 		b[72], b[92], b[108], b[109] = 200, 20, 9, 3
 	}
-	refs := func(b []byte) {
-		copy(b[3:], "ReFS")
-		copy(b[16:], "FSRS")
-		b[25], b[33], b[36] = 1, 2, 8
-	}
 	for _, c := range []struct {
 		name string
 		b    []byte
@@ -132,8 +127,6 @@ func TestRecognizeOthers(t *testing.T) {
 		{"an MBR", sector(func(b []byte) { b[446+4] = 7 }), ""},
 		{"exFAT", sector(exfat), bootsector.ExFAT},
 		{"exFAT of large sectors", sector(func(b []byte) { exfat(b); b[108] = 13 }), ""},
-		{"ReFS", sector(refs), bootsector.ReFS},
-		{"ReFS without its signature", sector(func(b []byte) { refs(b); b[16] = 0 }), ""},
 		{"FAT32", bootsector.MakeFAT32(100*mib, 512, 0, 7)[0].Data, bootsector.FAT32},
 		{"FAT16", sector(func(b []byte) {
 			copy(b, "\xEB\x3C\x90MSDOS5.0")

@@ -19,7 +19,7 @@ func (f *file) Control(t *kernel.Tx, code uint32, in, out []byte) (int, error) {
 // and .3). Other codes fail with STATUS_INVALID_DEVICE_REQUEST, like unknown
 // codes in a file system.
 func (f *file) fsctl(t *kernel.Tx, code uint32, in, out []byte) (int, error) {
-	if f.vol.FS.Kind != bootsector.NTFS && f.vol.FS.Kind != bootsector.ReFS {
+	if f.vol.FS.Kind != bootsector.NTFS {
 		// Source: specification, [MS-FSCC] 2.3.82.
 		return 0, win32.STATUS_INVALID_DEVICE_REQUEST // no reparse points there ([MS-FSCC] 2.3.82)
 	}

@@ -85,7 +85,7 @@ func (n *Namespace) VolumeInformation(root string) (info win32.VolumeInfo, err e
 			Flags:        win32.FILE_CASE_PRESERVED_NAMES | win32.FILE_UNICODE_ON_DISK,
 			FileSystem:   string(v.FS.Kind),
 		}
-		if v.FS.Kind == bootsector.NTFS || v.FS.Kind == bootsector.ReFS {
+		if v.FS.Kind == bootsector.NTFS {
 			info.Flags |= win32.FILE_PERSISTENT_ACLS | win32.FILE_SUPPORTS_REPARSE_POINTS
 		}
 		if v.Writable() != nil {
