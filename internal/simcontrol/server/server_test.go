@@ -101,6 +101,9 @@ func TestShowFillsInEveryField(t *testing.T) {
 		}
 	}
 	state := show(t, s)
+	if strings.Contains(text(t, state), "secret-of") {
+		t.Errorf("Show returns a secret: %+v", state)
+	}
 	filled := map[string]bool{}
 	collect(reflect.ValueOf(state), filled)
 	for _, v := range []any{nodespec.State{}, nodespec.DiskInfo{}, nodespec.PartitionInfo{}, nodespec.VolumeInfo{}, nodespec.ServiceInfo{}, nodespec.Service{},
@@ -167,7 +170,7 @@ func TestUnknownFieldsAreNamed(t *testing.T) {
 	for want, err := range map[string]error{
 		`attach disk: json: unknown field "sise"`: call(func(ctx context.Context, in *simcontrol.Description) error { return second(s.AttachDisk(ctx, in)) }, `{"sise": 1}`),
 		`set service: json: unknown field "nam"`:  call(func(ctx context.Context, in *simcontrol.Description) error { return second(s.SetService(ctx, in)) }, `{"nam": "a"}`),
-		`unknown field "prot"`:                    second(s.SetIscsiTarget(t.Context(), &simcontrol.SecretDescription{SecretJson: `{"iqn": "iqn.a", "portals": [{"address": "a", "prot": 1}]}`})),
+		`unknown field "prot"`:                    second(s.SetIscsiTarget(t.Context(), &simcontrol.SecretDescription{SecretJson: `{"iqn": "iqn.a", "luns": [{"prot": 1}]}`})),
 		`unknown field "pasword"`:                 second(s.AddSmbServer(t.Context(), &simcontrol.SecretDescription{SecretJson: `{"name": "a", "accounts": [{"user": "u", "pasword": "MARKED"}]}`})),
 		`more text`:                               second(s.AddSmbServer(t.Context(), &simcontrol.SecretDescription{SecretJson: `{"name": "a"}{}`})),
 	} {
