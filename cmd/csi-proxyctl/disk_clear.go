@@ -34,7 +34,12 @@ the node can open.`,
   csi-proxyctl disk clear 3 --serial VOL0001
   csi-proxyctl disk clear 3 --partition 2 --serial VOL0001
   csi-proxyctl disk clear 3 --behind 2 --serial VOL0001`,
-		Args: exactly(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return &hinted{errors.New("disk clear needs the NUMBER of one disk"), "csi-proxyctl disk clear --help says more"}
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if in.DiskNumber, err = diskNumber(args[0]); err != nil {
 				return err

@@ -42,7 +42,7 @@ and a new size with the next rescan.
 		Example: `  csi-proxyctl node AttachDisk size=10GiB serial=VOL0001
   csi-proxyctl node GrowDisk disk_number=1 size_bytes=20GiB
   csi-proxyctl node Fail call=Format error=ERROR_WRITE_PROTECT times=1
-  csi-proxyctl node SetIscsiTarget iqn=iqn.2003-01.org.example:disk1 portals=10.0.0.1 'luns={"disk": {"size": "10GiB"}}'
+  csi-proxyctl node SetIscsiTarget iqn=iqn.2003-01.org.example:disk1 portals=10.0.0.1 luns.disk.size=10GiB
   csi-proxyctl node ChangeSmbServer name=files.example.com down=true`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -129,6 +129,13 @@ func setIn(tree map[string]any, t reflect.Type, names []string, value string) {
 				field = f.Type
 			}
 		}
+	}
+	if len(names) > 1 && field.Kind() == reflect.Slice {
+		element := map[string]any{}
+		setIn(element, field.Elem(), names[1:], value)
+		list, _ := tree[name].([]any)
+		tree[name] = append(list, element)
+		return
 	}
 	if len(names) > 1 {
 		inner, _ := tree[name].(map[string]any)
