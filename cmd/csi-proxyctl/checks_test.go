@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -88,44 +87,6 @@ func TestAdviceDoesNoHarm(t *testing.T) {
 			}
 		}
 	}
-}
-
-// If no volume answers, that is one problem of the node, and no reason to touch a disk.
-func TestSilentNode(t *testing.T) {
-	node := &admin.DescribeResponse{Disks: []*admin.Disk{{Number: 0, Online: true}, {Number: 1, Online: true}}}
-	for i, at := range []string{`C:\`, `C:\k\1\globalmount\`, `C:\k\2\globalmount\`} {
-		node.Volumes = append(node.Volumes, &admin.Volume{Id: fmt.Sprint(i), Disks: []uint32{uint32(i)}, MountedAt: []string{at}, FileSystem: "NTFS", Error: "I/O"})
-	}
-	expectFindings(t, examineVolumes(node), "problem none of the 3 volumes of the node answers: I/O")
-	node.Volumes[0].Error = ""
-	expectFindings(t, examineVolumes(node), `problem at C:\k\1\globalmount\, the volume 1 does not answer: I/O`, `problem at C:\k\2\globalmount\, the volume 2 does not answer: I/O`)
-}
-
-// The worst result decides the exit code.
-func TestWorst(t *testing.T) {
-	for result, than := range map[string]string{resultNote: resultOK, resultUnknown: resultNote, resultProblem: resultUnknown} {
-		if !worse(result, than) || worse(than, result) || worse(result, result) {
-			t.Errorf("%s is not worse than %s", result, than)
-		}
-	}
-}
-
-// A call that could not undo something, because a program uses it, is a problem; that others
-// failed is a note.
-func TestExamineFailed(t *testing.T) {
-	failed := func(method, code, text string) *admin.FailedCall {
-		return &admin.FailedCall{Call: &admin.Call{Method: method, Target: `target_path=C:\k\globalmount`, Changes: !strings.HasPrefix(method, "Get")}, Code: code, Error: text, Times: 2}
-	}
-	const held = "The process cannot access the file because it is being used by another process."
-	pod := &admin.Way{Path: `C:\k\pods\7f2c\mount`, Hops: []*admin.Hop{{Path: `C:\k\pods\7f2c\mount`}, {Path: `C:\k\globalmount`}}}
-	found := examineFailed([]*admin.FailedCall{failed("UnmountVolume", "Unavailable", held)}, []*admin.Way{pod, {Path: `C:\k\globalmount`, Hops: pod.Hops[1:]}})
-	expectFindings(t, found, "problem UnmountVolume failed 0s ago, 2 times: "+held)
-	if want := `delete the pods that still link to it: C:\k\pods\7f2c\mount; then end the programs`; !strings.HasPrefix(found[0].Hint, want) {
-		t.Errorf("%q, want %q", found[0].Hint, want)
-	}
-	expectFindings(t, examineFailed([]*admin.FailedCall{
-		failed("MountVolume", "Internal", held), failed("GetVolumeStats", "Unavailable", "x"), failed("GetVolumeStats", "NotFound", "x"),
-	}, nil), "note 4 calls failed within 10 minutes, and no later one succeeded instead; the last is MountVolume: "+held)
 }
 
 func TestDidYouMeanName(t *testing.T) {

@@ -136,14 +136,8 @@ func nameOfDisk(n uint32, serials map[uint32]string) string {
 // examineDisks finds disks that are not usable for volumes.
 func examineDisks(node *admin.DescribeResponse, serials map[uint32]string) []finding {
 	var found []finding
-	for i, d := range node.Disks {
+	for _, d := range node.Disks {
 		what := nameOfDisk(d.Number, serials)
-		for _, o := range node.Disks[:i] {
-			if d.Identity != "" && d.Style != "RAW" && d.Identity == o.Identity && d.OfflineReason != redundantPath && o.OfflineReason != redundantPath {
-				found = append(found, finding{resultProblem, "disks", fmt.Sprintf("%s and %s have the same identity (%s)", nameOfDisk(o.Number, serials), what, d.Identity),
-					"one is a copy of the other; take the one that is offline online with SetDiskState, and Windows then gives it an identity of its own; or detach it, if no pod needs it"})
-			}
-		}
 		for _, t := range []trouble{diskTrouble(node, d, what), twinTrouble(node, d, serials)} {
 			if t.result != "" && !slices.Contains(found, t.of("disks")) {
 				found = append(found, t.of("disks"))
