@@ -270,7 +270,11 @@ func (o *op) search(dir win32.Handle, p winpath.Path) error {
 			if !mount {
 				access = list
 			}
-			h, err := o.open(dir, d.Name, access, shareAll, openReparse)
+			var h win32.Handle
+			err := o.poll(func() (_ bool, err error) { // the removal waits for it, too
+				h, err = o.open(dir, d.Name, access, shareAll, openReparse)
+				return !win32.IsCode(err, win32.ERROR_SHARING_VIOLATION), err
+			})
 			if IsAway(err) {
 				return err
 			}

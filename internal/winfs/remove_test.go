@@ -99,22 +99,22 @@ func TestRemoveAllRefusesTreeWithMountedVolume(t *testing.T) {
 			t.Errorf("%s = %v, want ErrFailedPrecondition with the mount point", name, err)
 		}
 		w.wantTree(pods, before...)
-		// Its disk is missing for a moment, when the search comes to a directory or to the
-		// mount point itself.
-		for _, away := range []string{"z", "mnt"} {
-			for _, call := range []string{"NtCreateFile", "QueryDirectory", "DeviceIoControl"} {
+		// Its disk is missing for a moment, or another program has it open, when the search comes to
+		// a directory or to the mount point itself.
+		for _, at := range []string{"z", "mnt"} {
+			for call, code := range map[string]error{"NtCreateFile": win32.ERROR_NO_SUCH_DEVICE, "QueryDirectory": win32.ERROR_NO_SUCH_DEVICE, "DeviceIoControl": win32.ERROR_NO_SUCH_DEVICE, "NtCreateFile ": win32.STATUS_SHARING_VIOLATION} {
 				times := 0
 				w.hook = func(c *win32.Call) error {
-					if c.Name == call && strings.HasSuffix(c.Path, away) && times < 3 {
+					if c.Name == strings.TrimSpace(call) && strings.HasSuffix(c.Path, at) && times < 3 {
 						times++
-						return win32.ERROR_NO_SUCH_DEVICE
+						return code
 					}
 					return c.Do()
 				}
 				err := do()
 				w.hook = nil
 				if !errors.Is(err, hosterr.ErrFailedPrecondition) && !errors.Is(err, hosterr.ErrUnavailable) {
-					t.Errorf("%s with %q missing in %s = %v, want ErrFailedPrecondition or ErrUnavailable", name, away, call, err)
+					t.Errorf("%s with %v at %q in %s = %v, want ErrFailedPrecondition or ErrUnavailable", name, code, at, call, err)
 				}
 				w.wantTree(pods, before...)
 			}
