@@ -500,6 +500,9 @@ func TestProtectionOfAMappingOfAnotherProgram(t *testing.T) {
 		f.ok(f.win.UseAdd(win32.NewUse{Remote: `\\files\data`, User: "bob", Password: win32.NewSecret("bob-1")}))
 		f.requires(`\\files\data`, map[string]string{behavior.SMBUsersHidden: "", behavior.SMBUsersShown: "unknown"}[users])
 		f.refused(f.protect(`\\files\data`, f.volume("v2"), "bob", "bob-1", true, false), hosterr.ErrFailedPrecondition)
+		if users == behavior.SMBUsersShown { // who this process made it for does not count any more
+			f.refused(f.mount(`\\files\data`, f.volume("v3"), "ann", "ann-1"), hosterr.ErrFailedPrecondition, `"bob"`, `"ann"`)
+		}
 	}
 }
 
