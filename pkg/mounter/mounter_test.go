@@ -950,20 +950,6 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	}
 }
 
-// disks is a node's service that a driver wraps.
-type disks struct{ disk.Interface }
-
-// The Node takes any implementation of the interfaces.
-func TestAnyInterface(t *testing.T) {
-	x := newWorld(t, inProcess)
-	x.attach()
-	n := x.open()
-	n.Disk = disks{n.Disk}
-	if _, err := x.mounter(n, options()).FindDisk(x.soon(), mounter.EBS("vol-02190fee5da4d75e3")); err != nil {
-		t.Error(err)
-	}
-}
-
 // Of a disk without identifiers, only what is known about the disk at its place counts: another one
 // may have its number by then.
 func TestDiskWithoutIdentifiersIsKnownByItsPlace(t *testing.T) {
