@@ -22,7 +22,7 @@ func (n *Node) MakeFile(path string) error {
 // WatchFiles calls before ahead of each Win32 call of services, so that it can bring
 // changes from outside, and after when the node has changed: before the Win32 call that
 // changed it returns, or soon after another method of Node changed it. Both may call
-// [Node.Files], [Node.PutFile], [Node.RenameFile] and [Node.RemoveFile], and no other
+// [Node.Files], [Node.PutFile] and [Node.RemoveFile], and no other
 // methods. A node has one watcher at a time. The caller must call stop.
 func (n *Node) WatchFiles(before, after func()) (stop func(), err error) {
 	stop, err = n.emulated.Watch(before, after)
@@ -39,9 +39,6 @@ func (n *Node) Files(dir string) ([]File, error) { return n.emulated.Files(dir) 
 func (n *Node) PutFile(path string, dir bool, size int64) error {
 	return n.emulated.PutFile(path, dir, size)
 }
-
-// RenameFile gives a file, directory or link another path on the same volume.
-func (n *Node) RenameFile(from, to string) error { return n.emulated.RenameFile(from, to) }
 
 // RemoveFile removes a file, a link or an empty directory. One that is missing is no error.
 func (n *Node) RemoveFile(path string) error { return n.emulated.RemoveFile(path) }

@@ -156,45 +156,19 @@ func (t *Tree) SetDisposition(o *Open, flags uint32) error {
 	return nil
 }
 
-// Rename moves o's entry, opened to delete it, to dir and names it name. An entry of that
-// name is replaced ([MS-FSA] 2.1.5.15.11
-// and, where that is silent, general knowledge). It returns
-//
-//   - STATUS_ACCESS_DENIED for an entry being deleted; for a directory with an open
-//     entry below it, or one that would move into itself (Windows opens the target
-//     directory during the call, so it has an open entry below it); and for replacing
-//     a directory, a read-only entry or an open entry,
-//   - STATUS_INVALID_PARAMETER for the root,
-//   - the errors of [CheckName] and [Tree.Create] for name and dir.
+// Rename moves o's entry, opened to delete it, to the directory dir and names it name, which is
+// not used there. It returns STATUS_ACCESS_DENIED for the root, for an entry being deleted, and
+// for a directory with an open entry below it, or one that would move into itself ([MS-FSA]
+// 2.1.5.15.11).
 //
 // Source: specification, [MS-FSA] 2.1.5.15.11.
 func (t *Tree) Rename(c Changes, o *Open, dir *Entry, name string) error {
-	name = clean(name)
 	e := o.entry
-	switch err := CheckName(name); {
-	case e == t.root:
-		return win32.STATUS_INVALID_PARAMETER
-	case e.DeletePending():
-		return win32.STATUS_ACCESS_DENIED // Source: inference, of an entry that is being deleted
-	case err != nil:
-		return err
-	case !dir.IsDir():
-		return win32.STATUS_NOT_A_DIRECTORY // Source: inference, by the text of the code in ntstatus.h
-	case dir.DeletePending():
-		return win32.STATUS_DELETE_PENDING // Source: inference, by the text of the code in ntstatus.h
-	case dir.rec.Reparse != nil:
-		return win32.STATUS_DIRECTORY_IS_A_REPARSE_POINT // Source: inference, by the text of the code in ntstatus.h
-	case dir.within(e), t.opensBelow(e):
+	switch old := dir.Lookup(name); {
+	case e == t.root, e.DeletePending(), dir.within(e), t.opensBelow(e):
 		return win32.STATUS_ACCESS_DENIED
-	}
-	if old := dir.Lookup(name); old != nil && old != e {
-		switch {
-		case old.pending:
-			return win32.STATUS_DELETE_PENDING // Source: specification, [MS-FSA] 2.1.5.15.11
-		case old.IsDir(), old.rec.Attributes&win32.FILE_ATTRIBUTE_READONLY != 0, len(old.opens) != 0:
-			return win32.STATUS_ACCESS_DENIED
-		}
-		t.remove(c, old)
+	case old != nil && old != e:
+		return win32.STATUS_OBJECT_NAME_COLLISION
 	}
 	e.parent.unlink(e)
 	e.rec.Parent, e.rec.Name, e.rec.Short, e.parent = dir.id, name, "", dir
