@@ -17,13 +17,6 @@ import (
 // https://learn.microsoft.com/windows/win32/api/securitybaseapi/nf-securitybaseapi-impersonateloggedonuser
 //sys	impersonateLoggedOnUser(token windows.Token) (err error) = advapi32.ImpersonateLoggedOnUser?
 
-// Values of LogonUserW (winbase.h) and USE_INFO_2 (lmuse.h).
-const (
-	logonNewCredentials  = 9 // LOGON32_LOGON_NEW_CREDENTIALS
-	logonProviderWinNT50 = 3 // LOGON32_PROVIDER_WINNT50, which that type needs
-	useIPC               = 3 // USE_IPC
-)
-
 // LogonToServer connects to the IPC$ of the server from a logon session that has the
 // credentials for the network only (LOGON32_LOGON_NEW_CREDENTIALS), and disconnects.
 // Windows keeps SMB sessions by logon session, so those of the node stay as they are.

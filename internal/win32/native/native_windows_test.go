@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/registry"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
@@ -330,6 +332,9 @@ func TestWithPrivilege(t *testing.T) {
 		inside := false
 		err := api.WithPrivilege(name, func(api win32.API) error {
 			inside = impersonates()
+			if held, enabled := privilegeOf(t, name); held != enabled {
+				t.Errorf("the thread holds %s, which is not enabled", name)
+			}
 			if _, err := api.WindowsDirectory(); err != nil {
 				t.Errorf("%q: WindowsDirectory: %v", name, err)
 			}
@@ -341,6 +346,77 @@ func TestWithPrivilege(t *testing.T) {
 		if impersonates() {
 			t.Errorf("after WithPrivilege(%q) the thread has a token of its own", name)
 		}
+	}
+}
+
+// privilegeOf returns whether the token of this thread has a privilege, and whether it is enabled.
+func privilegeOf(t *testing.T, name string) (held, enabled bool) {
+	t.Helper()
+	var token windows.Token
+	if err := windows.OpenThreadToken(windows.CurrentThread(), windows.TOKEN_QUERY, true, &token); err != nil {
+		t.Fatal(err)
+	}
+	defer token.Close()
+	u, err := windows.UTF16PtrFromString(name)
+	var id windows.LUID
+	if err != nil || windows.LookupPrivilegeValue(nil, u, &id) != nil {
+		return false, false
+	}
+	var size uint32
+	windows.GetTokenInformation(token, windows.TokenPrivileges, nil, 0, &size)
+	list := make([]uint32, size/4+1) // aligned as the structure is
+	all := (*windows.Tokenprivileges)(unsafe.Pointer(&list[0]))
+	if err := windows.GetTokenInformation(token, windows.TokenPrivileges, (*byte)(unsafe.Pointer(all)), size, &size); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all.AllPrivileges() {
+		if p.Luid == id {
+			return true, p.Attributes&windows.SE_PRIVILEGE_ENABLED != 0
+		}
+	}
+	return false, false
+}
+
+// Texts of the registry name the files that keep a disk in use, such as page files.
+func TestRegistryText(t *testing.T) {
+	const path = `Software\csi-proxy-test`
+	k, _, err := registry.CreateKey(registry.LOCAL_MACHINE, path, registry.ALL_ACCESS)
+	if err != nil {
+		t.Skipf("needs an administrator: %v", err)
+	}
+	defer registry.DeleteKey(registry.LOCAL_MACHINE, path)
+	defer k.Close()
+	list := []string{"one", "two"}
+	if err := errors.Join(k.SetStringValue("text", "%SystemRoot%"), k.SetExpandStringValue("path", `%SystemRoot%\x`), k.SetStringsValue("list", list), k.SetDWordValue("number", 1)); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{"text": {"%SystemRoot%"}, "path": {os.Getenv("SystemRoot") + `\x`}, "list": list} {
+		if got, err := New(Options{}).RegistryText(path, name); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
+	for _, c := range []struct {
+		key, name string
+		want      error
+	}{{path, "number", win32.Errno(windows.ERROR_INVALID_DATA)}, {path, "none", win32.ERROR_FILE_NOT_FOUND}, {path + `\none`, "text", win32.ERROR_FILE_NOT_FOUND}} {
+		if got, err := New(Options{}).RegistryText(c.key, c.name); !errors.Is(err, c.want) {
+			t.Errorf("%s of %s: %q, %v, want %v", c.name, c.key, got, err, c.want)
+		}
+	}
+}
+
+// A service that every Windows runs.
+func TestService(t *testing.T) {
+	const name = "RpcSs"
+	config, err := New(Options{}).ServiceConfig(name)
+	if err != nil || config.DisplayName == "" || config.DisplayName == name || config.StartType < win32.SERVICE_AUTO_START || config.StartType > win32.SERVICE_DEMAND_START {
+		t.Errorf("%s: %+v, %v", name, config, err)
+	}
+	if status, err := New(Options{}).ServiceStatus(name); err != nil || status.State < win32.SERVICE_STOPPED || status.State > win32.SERVICE_PAUSED {
+		t.Errorf("%s: %+v, %v", name, status, err)
+	}
+	if status, err := New(Options{}).ServiceStatus("no such service"); !errors.Is(err, win32.ERROR_SERVICE_DOES_NOT_EXIST) {
+		t.Errorf("no such service: %+v, %v", status, err)
 	}
 }
 
@@ -444,6 +520,12 @@ func TestNUL(t *testing.T) {
 	add(err)
 	_, err = api.Attributes(s)
 	add(err)
+	add(netUse{}.UseAdd(win32.NewUse{Remote: s}))
+	add(netUse{}.UseAdd(win32.NewUse{Remote: `\\server\share`, User: s}))
+	add(netUse{}.UseDel(s))
+	if err := (netUse{}).UseAdd(win32.NewUse{Remote: `\\server\share`, User: "a", Password: win32.NewSecret(s)}); !errors.Is(err, win32.ERROR_INVALID_PARAMETER) {
+		t.Errorf("a password with a NUL: %v", err)
+	}
 	for i, err := range errs {
 		if !errors.Is(err, win32.ERROR_INVALID_NAME) {
 			t.Errorf("call %d: %v, want ERROR_INVALID_NAME", i, err)

@@ -89,6 +89,9 @@ func TestStructures(t *testing.T) {
 		[]mingwtest.Assert{
 			mingwtest.Size("SP_DEVICE_INTERFACE_DATA", int(unsafe.Sizeof(d))),
 			mingwtest.Size("SP_DEVICE_INTERFACE_DETAIL_DATA_W", interfaceDetailSize),
+			{Name: "LOGON32_LOGON_NEW_CREDENTIALS", Expr: fmt.Sprint("LOGON32_LOGON_NEW_CREDENTIALS == ", logonNewCredentials)},
+			{Name: "LOGON32_PROVIDER_WINNT50", Expr: fmt.Sprint("LOGON32_PROVIDER_WINNT50 == ", logonProviderWinNT50)},
+			{Name: "USE_IPC", Expr: fmt.Sprint("USE_IPC == ", useIPC)},
 		},
 		mingwtest.Offset("SP_DEVICE_INTERFACE_DATA", "cbSize", int(unsafe.Offsetof(d.size)), 4),
 		mingwtest.Offset("SP_DEVICE_INTERFACE_DATA", "InterfaceClassGuid", int(unsafe.Offsetof(d.class)), 16),

@@ -39,3 +39,10 @@ type useInfo3 struct {
 	useInfo2
 	flags uint32
 }
+
+// Values of LogonUserW (winbase.h) and USE_INFO_2 (lmuse.h).
+const (
+	logonNewCredentials  = 9 // LOGON32_LOGON_NEW_CREDENTIALS
+	logonProviderWinNT50 = 3 // LOGON32_PROVIDER_WINNT50, which that type needs
+	useIPC               = 3 // USE_IPC
+)

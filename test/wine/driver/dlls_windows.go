@@ -144,7 +144,6 @@ type Event struct {
 // Events of FormatEx (winfile's fmifs.h).
 const (
 	EventProgress       = 0  // percent done, 32 bits
-	EventAccessDenied   = 6  //
 	EventWriteProtected = 7  //
 	EventCannotLock     = 8  //
 	EventFinished       = 11 // success, a byte; the result, 32 bits at 4

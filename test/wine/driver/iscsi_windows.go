@@ -3,6 +3,7 @@ package driver
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
@@ -87,6 +88,9 @@ func (s *Server) iscsi(what uint32, a *arguments) (results, error) {
 		return results{}, s.api.AddIScsiSendTargetPortal(p)
 	case callRefreshPortal, callRemovePortal:
 		p := win32.ISCSISendTargetPortal{Initiator: a.text(), InitiatorPort: a.number(), ISCSIPortal: a.portal()}
+		known, _ := s.api.ReportIScsiSendTargetPortals()
+		a.refuse(slices.ContainsFunc(known, func(k win32.ISCSISendTargetPortal) bool { return k.ISCSIPortal == p.ISCSIPortal && k != p }),
+			"the portal is registered for another initiator")
 		if a.err != nil {
 			return results{}, a.err
 		}

@@ -15,7 +15,7 @@ import (
 
 // Client is a WMI namespace. It is safe for concurrent use.
 type Client struct {
-	namespace string
+	connect func(*session) error
 	// Lists have threads of their own, so that they do not wait for a server or disk that
 	// a change waits for. Formats do because each may take minutes.
 	lists, changes, formats pool
@@ -41,10 +41,10 @@ const threads = 32
 // New returns a client of a namespace. It does nothing before the first call.
 func New(namespace string) *Client {
 	return &Client{
-		namespace: namespace,
-		lists:     pool{threads: 2, spares: 4, begin: enterApartment},
-		changes:   pool{threads: threads, spares: threads, begin: enterApartment},
-		formats:   pool{threads: threads, spares: threads, begin: enterApartment},
+		connect: func(s *session) error { return s.connect(namespace) },
+		lists:   pool{threads: 2, spares: 4, begin: enterApartment},
+		changes: pool{threads: threads, spares: threads, begin: enterApartment},
+		formats: pool{threads: threads, spares: threads, begin: enterApartment},
 	}
 }
 
@@ -94,7 +94,7 @@ func (c *Client) run(limit time.Duration, work func(*session) error) (err error)
 			err = fmt.Errorf("panic in a WMI call: %v: %w\n%s", v, win32.ERROR_GEN_FAILURE, debug.Stack())
 		}
 	}()
-	if err := s.connect(c.namespace); err != nil {
+	if err := c.connect(s); err != nil {
 		return err
 	}
 	return work(s)

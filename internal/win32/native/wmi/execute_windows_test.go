@@ -3,6 +3,7 @@ package wmi
 import (
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,7 +16,8 @@ import (
 )
 
 // comObject is a COM object of this test with every interface. Wine's WMI has neither
-// IWbemCallResult nor error objects, so without one, nothing here would call them.
+// IWbemCallResult nor error objects, nor the classes of disks and shares, so without one, nothing
+// here would call them.
 type comObject struct {
 	vtable *[26]uintptr
 	table  [26]uintptr
@@ -24,19 +26,26 @@ type comObject struct {
 // comMethod implements a method. It gets the arguments after the object.
 type comMethod func(args [7]uintptr) (hr uintptr)
 
+// The methods that an object has anyway: of these, Go has a limited number.
+var (
+	succeeds = sync.OnceValue(func() uintptr {
+		return syscall.NewCallback(func(this, a, b, c, d, e, f, g uintptr) uintptr { return 0 })
+	})
+	isEverything = sync.OnceValue(func() uintptr {
+		return syscall.NewCallback(func(this, iid, to uintptr) uintptr { *(*uintptr)(pointer(to)) = this; return 0 })
+	})
+)
+
 func newObject(methods map[method]comMethod) *object {
 	o := &comObject{}
 	o.vtable = &o.table
 	for i := range o.table {
-		implementation := methods[method(i)]
+		o.table[i] = succeeds()
+	}
+	o.table[queryInterface] = isEverything()
+	for i, implementation := range methods {
 		o.table[i] = syscall.NewCallback(func(this, a, b, c, d, e, f, g uintptr) uintptr {
-			switch {
-			case implementation != nil:
-				return implementation([7]uintptr{a, b, c, d, e, f, g})
-			case i == int(queryInterface):
-				*(*uintptr)(pointer(b)) = this
-			}
-			return 0
+			return implementation([7]uintptr{a, b, c, d, e, f, g})
 		})
 	}
 	return (*object)(unsafe.Pointer(o))

@@ -273,9 +273,8 @@ func (s *session) read(of string, o *object, names ...string) (row, error) {
 			return r, err
 		}
 		s.keep(func() { ole.VariantClear(v) })
-		var err error
-		if r.values[name], err = decode(uint16(v.VT), uint64(v.Val), v.ToString()); err != nil {
-			return r, r.wrong(name, "is %w", err)
+		if r.values[name] = v.Value(); v.VT == ole.VT_BSTR && v.Val == 0 {
+			r.values[name] = nil
 		}
 	}
 	return r, nil

@@ -3,67 +3,16 @@ package wmi
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 )
 
-// Types of VARIANT (wtypes.h).
-const (
-	vtEmpty = 0
-	vtNull  = 1
-	vtI2    = 2
-	vtI4    = 3
-	vtBSTR  = 8
-	vtBool  = 11
-	vtI1    = 16
-	vtUI1   = 17
-	vtUI2   = 18
-	vtUI4   = 19
-	vtI8    = 20
-	vtUI8   = 21
-	vtInt   = 22
-	vtUint  = 23
-)
-
-// decode returns the Go value of a VARIANT: nil, string, bool, int64 or uint64.
-// bits are its 8 bytes of content, text the string that they point to if it is a
-// BSTR.
-func decode(vt uint16, bits uint64, text string) (any, error) {
-	switch vt {
-	case vtEmpty, vtNull:
-		return nil, nil
-	case vtBSTR:
-		if bits == 0 {
-			return nil, nil
-		}
-		return text, nil
-	case vtBool:
-		return uint16(bits) != 0, nil
-	case vtI1:
-		return int64(int8(bits)), nil
-	case vtI2:
-		return int64(int16(bits)), nil
-	case vtI4, vtInt:
-		return int64(int32(bits)), nil
-	case vtI8:
-		return int64(bits), nil
-	case vtUI1:
-		return uint64(uint8(bits)), nil
-	case vtUI2:
-		return uint64(uint16(bits)), nil
-	case vtUI4, vtUint:
-		return uint64(uint32(bits)), nil
-	case vtUI8:
-		return bits, nil
-	}
-	return nil, fmt.Errorf("a VARIANT of the unsupported type %#x", vt)
-}
-
-// row holds the properties that were read from an object, as decode returns them.
+// row holds the properties that were read from an object.
 type row struct {
-	of     string // the class or method, for errors
-	values map[string]any
+	of     string         // the class or method, for errors
+	values map[string]any // nil, string, bool, or a number
 }
 
 func (r row) wrong(property string, format string, args ...any) error {
@@ -107,17 +56,13 @@ func (r row) uint32(property string) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	switch v := v.(type) {
-	case int64:
-		if v >= math.MinInt32 && v <= math.MaxUint32 {
-			return uint32(v), nil
-		}
-	case uint64:
-		if v <= math.MaxUint32 {
-			return uint32(v), nil
-		}
-	case string:
-		if n, err := strconv.ParseUint(v, 10, 32); err == nil {
+	switch n := reflect.ValueOf(v); {
+	case n.CanInt() && n.Int() >= math.MinInt32 && n.Int() <= math.MaxUint32:
+		return uint32(n.Int()), nil
+	case n.CanUint() && n.Uint() <= math.MaxUint32:
+		return uint32(n.Uint()), nil
+	case n.Kind() == reflect.String:
+		if n, err := strconv.ParseUint(n.String(), 10, 32); err == nil {
 			return uint32(n), nil
 		}
 	}
