@@ -3,12 +3,10 @@ package wine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"os"
-	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +22,6 @@ import (
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	filesystem "github.com/kubernetes-csi/csi-proxy/client/groups/filesystem/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 )
 
 // A client without a server, with one that starts, stops and starts again.
@@ -149,24 +146,4 @@ func TestSilentClients(t *testing.T) {
 	measured(t, "a call behind 300 silent connections: after %v", time.Since(begin).Round(time.Millisecond))
 	wg.Wait()
 	list() // on a connection that has been idle for longer than any of them
-}
-
-// A second daemon reports which process has the pipes, and does not disturb the first. Once
-// that one has ended, it serves all of them.
-func TestSecondDaemon(t *testing.T) {
-	p := start(t, csiProxySim)
-	second := launch(t, csiProxySim)
-	second.awaitOutput(regexp.MustCompile(fmt.Sprintf(`Waiting for another process .*served by process %d \(`, p.cmd.Process.Pid)))
-	all := append(apiPipes(), control, admin.Pipe)
-	if n := answering(t, all); n != p.pipes {
-		t.Errorf("%d of the first daemon's %d pipes respond", n, p.pipes)
-	}
-	if serving.MatchString(second.output()) {
-		t.Error("the second daemon serves beside the first")
-	}
-	p.kill()
-	second.awaitOutput(serving)
-	if n := answering(t, all); n != p.pipes {
-		t.Errorf("after the first daemon's end %d of %d pipes respond", n, p.pipes)
-	}
 }
