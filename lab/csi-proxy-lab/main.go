@@ -174,18 +174,18 @@ func end(text string) string {
 // runSanity runs csi-sanity, and prints what fails.
 func runSanity(log, stdout io.Writer, suite sanity.Suite) error {
 	began := time.Now()
-	results, err := sanity.Run(log, suite)
+	result, err := sanity.Run(log, suite)
 	if err != nil {
 		return err
 	}
-	failed := results[0].In(sanity.Failed)
+	failed := result.In(sanity.Failed)
 	for _, spec := range failed {
 		fmt.Fprintln(stdout, spec)
 	}
-	for _, dir := range results[0].Left {
+	for _, dir := range result.Left {
 		fmt.Fprintf(stdout, "left on the node: %s\n", dir)
 	}
-	fmt.Fprintf(stdout, "csi-sanity: %s, in %.1f s\n", results[0], time.Since(began).Seconds())
+	fmt.Fprintf(stdout, "csi-sanity: %s, in %.1f s\n", result, time.Since(began).Seconds())
 	if len(failed) > 0 {
 		return fmt.Errorf("%d specs of csi-sanity failed", len(failed))
 	}

@@ -1,7 +1,7 @@
 // Package sanity runs csi-sanity, the test suite of the CSI specification, for a driver
 // whose node service works with paths of Windows, and returns the result of each spec.
 //
-//	results, err := sanity.Run(sanity.Suite{
+//	result, err := sanity.Run(log, sanity.Suite{
 //		Endpoint: "127.0.0.1:10000", Controller: controllerAddress, Files: node.Filesystem(),
 //	})
 //
@@ -11,8 +11,7 @@
 // path on `c:`, each with backslashes. Where csi-sanity passes "some/path", a path that no
 // kubelet passes, the driver gets a path below the kubelet's directory.
 //
-// With a controller that is not the driver's own, only the specs of the identity and node
-// services run.
+// The controller is not the driver's own, so only the specs of the identity and node services run.
 package sanity
 
 import (
@@ -45,11 +44,9 @@ import (
 
 // Suite is one run of csi-sanity.
 type Suite struct {
-	// Name distinguishes suites. It may be empty if there is only one.
-	Name string
 	// Endpoint is where the driver listens: host:port, or unix: and the path of a socket.
 	Endpoint string
-	// Controller is where the controller listens. Empty means the driver's own.
+	// Controller is where the controller listens.
 	Controller string
 	// Files makes the kubelet's directories.
 	Files filesystem.Interface
@@ -59,15 +56,10 @@ type Suite struct {
 	VolumeID func(name string) string
 	// Class is what the calls get in addition.
 	Class storageclass.Class
-	// Start is called before the first spec, if it is not nil, and returns the endpoint of
-	// the driver. Suites run one after the other, so each can have its own driver on the
-	// same pipes.
-	Start func() (endpoint string, err error)
 }
 
 // Result is the result of a suite.
 type Result struct {
-	Suite string
 	Specs []Spec
 	// Left are the kubelet's directories that the driver left something in.
 	Left []string
@@ -116,8 +108,8 @@ const (
 	odd     = `c:\var\lib\kubelet\some\path`
 )
 
-// parts are the first words of the specs that need no controller of the driver.
-var parts = []string{"Identity Service", "Node Service"}
+// parts matches the specs that need no controller of the driver.
+const parts = `(Identity|Node) Service`
 
 // ran is whether csi-sanity ran in this process.
 type ran struct {
@@ -127,64 +119,44 @@ type ran struct {
 
 var once ran
 
-// Run runs csi-sanity for each suite. Ginkgo, on which csi-sanity is built, runs once in a
-// process, so a second call returns an error. Ginkgo's report goes to log.
-func Run(log io.Writer, suites ...Suite) ([]Result, error) {
+// Run runs csi-sanity. Ginkgo, on which csi-sanity is built, runs once in a process, so a second
+// call returns an error. Ginkgo's report goes to log.
+func Run(log io.Writer, s Suite) (result Result, err error) {
 	if err := once.take(); err != nil {
-		return nil, err
+		return result, err
 	}
-	results := make([]Result, len(suites))
-	var runs []*run
-	var focus []string
-	for i := range suites {
-		r := newRun(&suites[i])
-		results[i].Suite = suites[i].Name
-		runs = append(runs, r)
-		for _, p := range r.parts() {
-			focus = append(focus, regexp.QuoteMeta(r.title(i)+" "+p))
-		}
-		ginkgo.Describe(r.title(i), func() {
-			ginkgo.BeforeEach(r.begin)
-			sanity.GinkgoTest(&r.config)
-		})
-	}
+	r := newRun(&s)
+	ginkgo.BeforeEach(func() { r.answered("", nil) })
+	sanity.GinkgoTest(&r.config)
+	ran := regexp.MustCompile("^" + parts)
 	ginkgo.ReportAfterSuite("results", func(report ginkgo.Report) {
 		for _, spec := range report.SpecReports {
-			if spec.LeafNodeType != types.NodeTypeIt {
-				continue
-			}
-			for i, r := range runs {
-				if spec.ContainerHierarchyTexts[0] == r.title(i) {
-					results[i].Specs = append(results[i].Specs, r.result(spec)...)
-				}
+			if spec.LeafNodeType == types.NodeTypeIt && ran.MatchString(spec.FullText()) {
+				result.Specs = append(result.Specs, r.result(spec))
 			}
 		}
 	})
 	formatter.ColorableStdOut = log
 	gomega.RegisterFailHandler(func(message string, skip ...int) {
-		for _, r := range runs {
-			r.failing(ginkgo.CurrentSpecReport())
-		}
+		r.failing(ginkgo.CurrentSpecReport())
 		ginkgo.Fail(message, append(skip, 0)[0]+1)
 	})
 	suite, reporter := ginkgo.GinkgoConfiguration()
-	suite.FocusStrings = focus
+	suite.FocusStrings = []string{"^csi-sanity " + parts}
 	reporter.Succinct, reporter.NoColor = true, true
 	ginkgo.RunSpecs(ignore{}, "csi-sanity", suite, reporter)
-	for i, r := range runs {
-		results[i].Left = r.left
-		if len(results[i].Specs) == 0 {
-			return nil, fmt.Errorf("csi-sanity ran no spec of suite %q", suites[i].Name)
-		}
+	result.Left = r.left
+	if len(result.Specs) == 0 {
+		return result, errors.New("csi-sanity ran no spec")
 	}
-	return results, nil
+	return result, nil
 }
 
 func (o *ran) take() error {
 	o.Lock()
 	defer o.Unlock()
 	if o.yes {
-		return errors.New("csi-sanity ran in this process already; pass all suites to one call")
+		return errors.New("csi-sanity ran in this process already")
 	}
 	o.yes = true
 	return nil
@@ -200,8 +172,6 @@ func (ignore) Fail() {}
 type run struct {
 	suite  *Suite
 	config sanity.TestConfig
-	first  sync.Once
-	err    error
 	dirs   int // made so far
 	left   []string
 
@@ -228,23 +198,9 @@ func (r *run) answered(call string, err error) {
 	}
 }
 
-func (r *run) title(i int) string { return fmt.Sprintf("suite %d", i) }
-
-// parts are the first words of the specs that run.
-func (r *run) parts() []string {
-	if r.suite.Controller == "" {
-		return []string{""}
-	}
-	return parts
-}
-
-// result is the result of a spec, or none if it was not to run.
-func (r *run) result(spec types.SpecReport) []Spec {
-	names := spec.ContainerHierarchyTexts[1:]
-	if !slices.ContainsFunc(r.parts(), func(p string) bool { return p == "" || len(names) > 0 && strings.HasPrefix(names[0], p) }) {
-		return nil
-	}
-	out := Spec{Name: strings.Join(append(slices.Clone(names), spec.LeafNodeText), " "), State: Failed, Message: spec.Failure.Message, Answer: r.answers[spec.FullText()]}
+// result is the result of a spec.
+func (r *run) result(spec types.SpecReport) Spec {
+	out := Spec{Name: spec.FullText(), State: Failed, Message: spec.Failure.Message, Answer: r.answers[spec.FullText()]}
 	if out.Answer == "" { // the test itself failed, before its first call
 		out.Answer = spec.Failure.Message
 	}
@@ -254,23 +210,7 @@ func (r *run) result(spec types.SpecReport) []Spec {
 	case spec.State.Is(types.SpecStateSkipped | types.SpecStatePending):
 		out.State = Skipped
 	}
-	return []Spec{out}
-}
-
-// begin runs before each spec.
-func (r *run) begin() {
-	r.answered("", nil)
-	r.first.Do(func() {
-		if r.suite.Start == nil {
-			return
-		}
-		var endpoint string
-		endpoint, r.err = r.suite.Start()
-		r.config.Address = target(endpoint)
-	})
-	if r.err != nil {
-		ginkgo.Fail("start: " + r.err.Error())
-	}
+	return out
 }
 
 func newRun(s *Suite) *run {
@@ -326,8 +266,8 @@ func (i *ids) GenerateUniqueValidVolumeID() string {
 	return i.volumeID(i.IDGenerator.GenerateUniqueValidVolumeID())
 }
 
-// intercept turns csi-sanity's paths into Windows'. To a driver whose controller is
-// elsewhere it adds that there is one, since csi-sanity asks only the driver.
+// intercept turns csi-sanity's paths into Windows'. To the driver, whose controller is
+// elsewhere, it adds that there is one, since csi-sanity asks only the driver.
 func (r *run) intercept(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	switch in := req.(type) {
 	case *csi.NodePublishVolumeRequest:
@@ -341,7 +281,7 @@ func (r *run) intercept(ctx context.Context, method string, req, reply any, conn
 	}
 	err := invoke(ctx, method, req, reply, conn, opts...)
 	r.answered(path.Base(method), err)
-	if out, ok := reply.(*csi.GetPluginCapabilitiesResponse); ok && err == nil && r.suite.Controller != "" {
+	if out, ok := reply.(*csi.GetPluginCapabilitiesResponse); ok && err == nil {
 		out.Capabilities = append(out.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_Service_{
 			Service: &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE},
 		}})
@@ -360,7 +300,7 @@ func windowsPath(name string) string {
 // before it calls the driver.
 func (r *run) mkdir(pattern string) (string, error) {
 	r.dirs++
-	path := fmt.Sprintf(pattern, fmt.Sprintf("%s%d", strings.ReplaceAll(r.suite.Name, " ", ""), r.dirs))
+	path := fmt.Sprintf(pattern, fmt.Sprint(r.dirs))
 	_, err := r.suite.Files.Mkdir(context.Background(), &filesystem.MkdirRequest{Path: path})
 	return path, err
 }
