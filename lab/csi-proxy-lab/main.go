@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -120,7 +121,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout io.Writer) (e
 		return err
 	}
 	defer log.Close()
-	n, err := simnode.Open(node())
+	n, err := simnode.Open(node(log))
 	if err != nil {
 		return err
 	}
@@ -193,8 +194,8 @@ func runSanity(log, stdout io.Writer, suite sanity.Suite) error {
 }
 
 // node describes the node: what clouds need.
-func node() simnode.Config {
-	c := simnode.Config{Disks: []simnode.Disk{{Content: nodespec.ContentSystem}}, SMBServers: cloud.SMBServers()}
+func node(log io.Writer) simnode.Config {
+	c := simnode.Config{Log: slog.New(slog.NewTextHandler(log, nil)), Disks: []simnode.Disk{{Content: nodespec.ContentSystem}}, SMBServers: cloud.SMBServers()}
 	// Clouds tell Windows of new disks (the drivers for EBS, GCE PD and vSphere do not rescan),
 	// and need longer to attach one than Windows to find it.
 	c.Attach = nodespec.AttachSeen
