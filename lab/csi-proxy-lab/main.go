@@ -121,6 +121,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout io.Writer) (e
 		return err
 	}
 	defer log.Close()
+	fmt.Fprintf(stdout, "The output of the driver and of the lab is in %s.\n", log.Name())
 	n, err := simnode.Open(node(log))
 	if err != nil {
 		return err
@@ -144,7 +145,6 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout io.Writer) (e
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "The output of the driver and of the lab is in %s.\n", log.Name())
 	defer func() {
 		if err != nil {
 			fmt.Fprintf(stdout, "The end of the driver's output:\n%s\nThe state of the node is at the end of %s.\n", end(lab.Output()), log.Name())

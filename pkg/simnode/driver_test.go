@@ -433,3 +433,41 @@ func TestFaultKeepsErrorNumber(t *testing.T) {
 		t.Errorf("Rescan = %v, want ERROR_BUSY, which is of the kind unavailable", err)
 	}
 }
+
+// A process that has begun a format keeps the disk open until it is done. Windows closes it when the
+// process is killed.
+func TestKilledProcessHasNoHandles(t *testing.T) {
+	n := simnode.New(t)
+	p, err := n.NewProcess(rules.Rules{})
+	must(t, err)
+	_, err = p.Disk().PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1})
+	must(t, err)
+	volumes, err := p.Volume().ListVolumesOnDisk(t.Context(), &volume.ListVolumesOnDiskRequest{DiskNumber: 1})
+	must(t, err)
+	in, killed := make(chan bool), make(chan bool)
+	_, err = n.Fail(simnode.Fault{Call: winapi.Format, Times: 1, Do: func() { close(in); <-killed }})
+	must(t, err)
+	answer := make(chan error)
+	go func() {
+		_, err := p.Volume().FormatVolume(t.Context(), &volume.FormatVolumeRequest{VolumeID: volumes.VolumeIDs[0]})
+		answer <- err
+	}()
+	<-in
+	open := func() []string {
+		state, err := n.Show()
+		must(t, err)
+		return state.OpenHandles
+	}
+	if len(open()) == 0 {
+		t.Error("the process does not keep the disk open, so this test sees nothing")
+	}
+	p.Kill()
+	if left := open(); len(left) > 0 {
+		t.Errorf("the killed process has the handles %q", left)
+	}
+	close(killed)
+	<-answer
+	if left := open(); len(left) > 0 {
+		t.Errorf("after its format the killed process has the handles %q", left)
+	}
+}

@@ -3,7 +3,7 @@ package simnode
 import (
 	"cmp"
 	"errors"
-	"sync/atomic"
+	"sync"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
@@ -21,20 +21,19 @@ import (
 // services and their state in memory. It ends with its node, or with Kill.
 type Process struct {
 	services *services.Services
-	killed   atomic.Bool
+	node     *Node
+
+	mu      sync.Mutex
+	killed  bool
+	handles map[win32.Handle]bool // that it has opened and not closed
 }
 
 // NewProcess starts a process on the node. It shares no state and no locks with other
 // processes: as on a real node, a driver in process and a daemon should not use the same
 // disk.
 func (n *Node) NewProcess(r rules.Rules) (*Process, error) {
-	p := &Process{}
-	host := node.New(win32.Observe(n.emulated, func(c *win32.Call) error {
-		if p.killed.Load() && c.Name != "CloseHandle" { // Windows closes the handles of a process
-			return errKilled
-		}
-		return n.hook(c)
-	}))
+	p := &Process{node: n, handles: map[win32.Handle]bool{}}
+	host := node.New(win32.Observe(n.emulated, p.hook))
 	host.Log = n.log
 	host.Trace(win32.NewCounts())
 	host.Rand = cmp.Or(n.rand, host.Rand)
@@ -49,9 +48,44 @@ func (n *Node) NewProcess(r rules.Rules) (*Process, error) {
 // errKilled is the error of the Win32 calls that a process would make after its end.
 var errKilled = errors.New("the process was killed")
 
+// hook makes a call of the process, unless it was killed, and notes which handles it has.
+func (p *Process) hook(c *win32.Call) error {
+	p.mu.Lock()
+	killed, open, before := p.killed, p.handles[c.Handle], c.Handle
+	p.mu.Unlock()
+	closes := c.Name == "CloseHandle"
+	switch {
+	case killed && closes && !open:
+		return nil // Kill has closed it
+	case killed && !closes:
+		return errKilled
+	}
+	err := p.node.hook(c)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err != nil:
+	case closes:
+		delete(p.handles, c.Handle)
+	case c.Handle != before && p.killed: // meanwhile
+		return errors.Join(errKilled, p.node.emulated.CloseHandle(c.Handle))
+	case c.Handle != before:
+		p.handles[c.Handle] = true
+	}
+	return err
+}
+
 // Kill ends the process as TerminateProcess does: the Win32 calls that it makes are the last
-// ones, and the requests in progress fail.
-func (p *Process) Kill() { p.killed.Store(true) }
+// ones, the requests in progress fail, and Windows closes its handles.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	open := p.handles
+	p.killed, p.handles = true, map[win32.Handle]bool{}
+	p.mu.Unlock()
+	for h := range open {
+		_ = p.node.emulated.CloseHandle(h) // fails if the node is closed
+	}
+}
 
 // Disk returns the disk service of the process.
 func (p *Process) Disk() disk.Service { return p.services.Disk }
