@@ -43,7 +43,7 @@ type AdminClient interface {
 	// and, if asked for, where a path leads, and the iSCSI sessions. It changes nothing.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
 	// ListCalls returns the calls in flight on all pipes, the oldest first, without itself,
-	// health checks and reflection, or the last calls that failed.
+	// health checks, or the last calls that failed.
 	ListCalls(ctx context.Context, in *ListCallsRequest, opts ...grpc.CallOption) (*ListCallsResponse, error)
 	// Stop lets no new call start, and returns when none runs on any pipe. Then the process ends.
 	// A Windows service refuses it: its manager stops it.
@@ -125,7 +125,7 @@ type AdminServer interface {
 	// and, if asked for, where a path leads, and the iSCSI sessions. It changes nothing.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
 	// ListCalls returns the calls in flight on all pipes, the oldest first, without itself,
-	// health checks and reflection, or the last calls that failed.
+	// health checks, or the last calls that failed.
 	ListCalls(context.Context, *ListCallsRequest) (*ListCallsResponse, error)
 	// Stop lets no new call start, and returns when none runs on any pipe. Then the process ends.
 	// A Windows service refuses it: its manager stops it.

@@ -21,7 +21,7 @@ type Service struct {
 	Version apiversion.Version
 
 	// Desc has the full name of the service ("v1beta3.Disk") and its methods. Its
-	// Metadata is the registered path of the .proto file, which gRPC reflection uses.
+	// Metadata is the registered path of the .proto file.
 	Desc *grpc.ServiceDesc
 
 	// Impl is the version-agnostic service that the rows call.

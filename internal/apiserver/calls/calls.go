@@ -16,7 +16,7 @@ import (
 )
 
 // Calls are the calls in flight of a server's services, and the last that failed, without
-// health checks and reflection. The zero value is ready to use.
+// health checks. The zero value is ready to use.
 type Calls struct {
 	mu     sync.Mutex
 	calls  map[*inflight.Call]watch

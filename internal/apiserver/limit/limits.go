@@ -34,11 +34,6 @@ const (
 	// informed of it and queue further calls themselves.
 	maxCalls = 64
 
-	// maxStreams is the number of open streams of the health and reflection
-	// services: one per connection. Streams have no time limit, and each may hold
-	// a partial message.
-	maxStreams = Connections
-
 	// maxRequest is the size of a request in bytes. The API limits a path in a
 	// request to 260 bytes, so the largest useful request, a share with a path and
 	// credentials, has less than 4 KiB. The limit is larger because HTTP/2 lets a

@@ -17,17 +17,16 @@ import (
 // The kinds of what the calls of a pipe take.
 const (
 	apiCalls = iota
-	auxCalls // health and reflection have places of their own
-	auxStreams
+	auxCalls // health checks have places of their own
 	kinds
 )
 
 // Pipe is the listener of a pipe, with its limits.
 type Pipe struct {
 	net.Listener
-	// API limits the calls of the API. Aux and Streams limit the calls and the streams of the
-	// health and reflection services, so that they respond even if the API has no room.
-	API, Aux, Streams *Calls
+	// API limits the calls of the API. Aux limits health checks, so that they are answered even if
+	// the API has no room.
+	API, Aux *Calls
 
 	name    string
 	log     *slog.Logger
@@ -68,7 +67,6 @@ func NewPipe(name string, l net.Listener, log *slog.Logger, crowded func(*Conn, 
 	p := &Pipe{Listener: l, name: name, log: log, crowded: crowded, processes: map[uint32]*process{}, conns: places{most: Connections}, closed: make(chan struct{})}
 	p.closing = sync.OnceFunc(func() { close(p.closed) })
 	p.API, p.Aux = &Calls{pipe: p, kind: apiCalls, places: places{most: maxWaiting}, free: maxRunning}, &Calls{pipe: p, kind: auxCalls, places: places{most: maxWaiting}, free: maxRunning}
-	p.Streams = &Calls{pipe: p, kind: auxStreams, places: places{most: maxStreams}}
 	return p
 }
 
@@ -258,10 +256,7 @@ type Loser interface{ Lose() }
 // Lost reports whether the call has lost its place to another one.
 func (c *Call) Lost() bool { return c.lost.Load() }
 
-// Pipe returns the pipe of the calls.
-func (g *Calls) Pipe() *Pipe { return g.pipe }
-
-// Begin takes a place for a call whose request is on its way, or for a stream.
+// Begin takes a place for a call whose request is on its way.
 func (g *Calls) Begin(c *Call) error {
 	g.pipe.mu.Lock()
 	c.place = place{of: c.Of, call: c, ofProcess: &c.Of.process.calls[g.kind], ofConn: &c.Of.calls[g.kind]}
@@ -286,9 +281,6 @@ func (g *Calls) Begin(c *Call) error {
 
 // Full is the error of a call that has no place.
 func (g *Calls) Full() error {
-	if g.kind == auxStreams {
-		return &failure.BusyError{Pipe: g.pipe.name, Reason: fmt.Sprintf("%d streams are open, which is the limit", maxStreams)}
-	}
 	return &failure.BusyError{Pipe: g.pipe.name, Reason: fmt.Sprintf("%d calls are running and %d are waiting, which is the limit", maxRunning, maxWaiting)}
 }
 

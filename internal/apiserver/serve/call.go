@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path"
@@ -20,7 +19,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/failure"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/limit"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 )
@@ -29,8 +27,8 @@ import (
 // -v=2.
 const LevelRequest = slog.Level(-2)
 
-// group is what the services of a pipe have in common: that of the API, or those of health and
-// reflection.
+// group is what the methods of a service of a pipe have in common: that of the API, or that of
+// health checks.
 type group struct {
 	Pipe
 	limit *limit.Calls
@@ -40,10 +38,11 @@ type group struct {
 	stop *group // of the method [Pipe.Stops]
 }
 
-// wrapService returns the service with each of its methods wrapped by
-// wrapMethod.
+// wrapService returns the service with each of its methods wrapped by wrapMethod. Streams, of which
+// health checks have one, are not served: they would need limits of their own.
 func (s *Server) wrapService(service *grpc.ServiceDesc, g group) *grpc.ServiceDesc {
 	desc := *service
+	desc.Streams = nil
 	desc.Methods = make([]grpc.MethodDesc, len(service.Methods))
 	for i, m := range service.Methods {
 		of := g
@@ -107,15 +106,11 @@ type call struct {
 func (m *method) newCall(ctx context.Context) *call {
 	c := &call{method: m}
 	c.limits.Of, c.limits.Loser = limit.CallerOf(ctx), c
-	m.server.fill(&c.record, m.Name, m.full, c.limits.Of)
+	r := &c.record
+	r.ID, r.Pipe, r.Method, r.Started = m.server.ids.Add(1), m.Name, m.full, time.Now()
+	r.Steps = m.server.config.Steps
+	r.Process, r.Program = c.limits.Of.Process()
 	return c
-}
-
-// fill sets the fields of the record of a call.
-func (s *Server) fill(c *inflight.Call, pipe, method string, from *limit.Conn) {
-	c.ID, c.Pipe, c.Method, c.Started = s.ids.Add(1), pipe, method, time.Now()
-	c.Steps = s.config.Steps
-	c.Process, c.Program = from.Process()
 }
 
 func (c *call) run(impl any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
@@ -281,60 +276,4 @@ func (s *Server) invoke(of *limit.Pipe) grpc.UnaryServerInterceptor {
 		}
 		return handle(ctx, in)
 	}
-}
-
-// wrapStream is wrapMethod for streams. Only the health and reflection services
-// have streams. A stream has no deadline: it may stay open until its client
-// closes it or the server stops.
-func (s *Server) wrapStream(streams *limit.Calls) grpc.StreamServerInterceptor {
-	return func(impl any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-		c := new(inflight.Call)
-		of := &limit.Call{Of: limit.CallerOf(stream.Context())}
-		s.fill(c, streams.Pipe().Name(), info.FullMethod, of.Of)
-		defer func() {
-			if errors.As(err, new(*node.PanicError)) || errors.As(err, new(*failure.BusyError)) {
-				s.log.Failure(c, err)
-			}
-		}()
-		lost := make(loser)
-		of.Loser = lost
-		if err := streams.Begin(of); err != nil {
-			return failure.Of(err)
-		}
-		done := make(chan error, 1)
-		go func() {
-			defer streams.Drop(of)
-			var err error
-			defer func() { done <- err }()
-			defer failure.Recover(&err)
-			err = handle(impl, stream)
-		}()
-		select {
-		case err := <-done:
-			return err
-		case <-lost:
-			return failure.Of(streams.Full())
-		case <-s.callsDone: // gRPC then ends the handler that is still running
-			return failure.Of(failure.Stopping(info.FullMethod))
-		}
-	}
-}
-
-// loser is closed when its stream loses its place.
-type loser chan struct{}
-
-// Lose implements [limit.Loser].
-func (l loser) Lose() { close(l) }
-
-// auxiliary registers the health and reflection services of a pipe. They are
-// wrapped like the API but have their own limiter, so that they respond even if
-// the API has no free slot.
-type auxiliary struct {
-	*grpc.Server
-	wrap func(*grpc.ServiceDesc) *grpc.ServiceDesc
-}
-
-// RegisterService implements [grpc.ServiceRegistrar].
-func (a auxiliary) RegisterService(desc *grpc.ServiceDesc, impl any) {
-	a.Server.RegisterService(a.wrap(desc), impl)
 }

@@ -3,7 +3,7 @@
 // It does everything that is the same for all calls. A panic becomes an Internal error, and the
 // server keeps running. A call without a deadline gets one. Calls wait when too many are running
 // (package limit). An error becomes a gRPC status (package failure). What becomes of a call is
-// logged once (package calls). Every pipe also serves the gRPC health and reflection services.
+// logged once (package calls). Every pipe also answers gRPC health checks.
 //
 // # Start and stop
 //
@@ -28,7 +28,6 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/reflection"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
@@ -140,12 +139,11 @@ const (
 
 // Server serves a set of pipes.
 type Server struct {
-	config    Config
-	pipes     []*pipeServer
-	calls     *calls.Calls
-	log       *calls.Log
-	ids       atomic.Uint64 // of calls
-	callsDone chan struct{} // closed when all calls have finished and streams must end
+	config Config
+	pipes  []*pipeServer
+	calls  *calls.Calls
+	log    *calls.Log
+	ids    atomic.Uint64 // of calls
 }
 
 // pipeServer is a pipe with its gRPC server.
@@ -170,7 +168,7 @@ func Open(ctx context.Context, config Config, served ...Pipe) (*Server, error) {
 	if config.Grace == 0 {
 		config.Grace = defaultGrace
 	}
-	s := &Server{config: config, calls: config.Calls, log: calls.NewLog(config.Log, config.Calls), callsDone: make(chan struct{})}
+	s := &Server{config: config, calls: config.Calls, log: calls.NewLog(config.Log, config.Calls)}
 	s.log.Audit, s.log.Failed, s.log.Busy = config.Audit, config.Failed, config.Busy
 	names := make([]pipes.Pipe, len(served))
 	for i, p := range served {
@@ -189,21 +187,18 @@ func Open(ctx context.Context, config Config, served ...Pipe) (*Server, error) {
 func (s *Server) newPipeServer(p Pipe, l net.Listener) *pipeServer {
 	listener := limit.NewPipe(p.Name, l, s.config.Log, func(c *limit.Conn, how limit.Crowded) { s.crowded(p.Name, c, how) })
 	api := group{Pipe: p, limit: listener.API, calls: s.calls}
-	// A stop does not wait for the health and reflection services: clients use
-	// them to see that the server is stopping. Nor for the call that asks for it.
+	// A stop does not wait for health checks: clients use them to see that the server is
+	// stopping. Nor for the call that asks for it.
 	aux := group{Pipe: p, limit: listener.Aux, calls: new(calls.Calls), quiet: true}
 	api.stop = &group{Pipe: p, limit: listener.Aux, calls: aux.calls}
 	g := grpc.NewServer(append(limit.Options(),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
 		grpc.UnaryInterceptor(s.invoke(listener)),
-		grpc.StreamInterceptor(s.wrapStream(listener.Streams)),
 	)...)
 	g.RegisterService(s.wrapService(p.Desc, api), p.Impl)
-	registrar := auxiliary{g, func(d *grpc.ServiceDesc) *grpc.ServiceDesc { return s.wrapService(d, aux) }}
 	h := health.NewServer()
 	h.SetServingStatus(p.Desc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
-	grpc_health_v1.RegisterHealthServer(registrar, h)
-	reflection.Register(registrar)
+	g.RegisterService(s.wrapService(&grpc_health_v1.Health_ServiceDesc, aux), h)
 	return &pipeServer{Pipe: p, listener: listener, grpc: g, health: h}
 }
 
@@ -340,10 +335,8 @@ func (s *Server) stop(limit, flushed time.Duration) error {
 	if running > 0 {
 		s.config.Log.Info("Waiting for running calls to finish", "calls", running, "limit", limit)
 	}
-	// GracefulStop waits for streams of the health and reflection services, which
-	// may never end, but not for calls whose clients have disconnected. So the
-	// server counts its calls itself: when none is running it ends the streams, and
-	// GracefulStop only has to flush responses.
+	// GracefulStop does not wait for calls whose clients have disconnected. So the server counts
+	// its calls itself: when none is running, GracefulStop only has to flush responses.
 	grace := time.NewTimer(limit)
 	defer grace.Stop()
 	select {
@@ -351,7 +344,6 @@ func (s *Server) stop(limit, flushed time.Duration) error {
 	case <-grace.C:
 	}
 	cut := s.calls.Count()
-	close(s.callsDone)
 	if cut == 0 {
 		wait(min(flushLimit, time.Until(end)))
 	}
