@@ -16,15 +16,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 )
-
-// OpenLimit is how long [Open] waits for pipes that other processes serve, without
-// [Opening.InUse].
-const OpenLimit = 10 * time.Second
 
 const (
 	// openRetry is the interval at which [Open] tries a pipe that is in use.
@@ -54,25 +49,23 @@ type Opening struct {
 
 	// InUse, if set, is called when [Open] starts to wait for pipes that other processes
 	// serve, with an error that names each of these processes, and again when the
-	// processes change. Open then waits until its context ends.
+	// processes change.
 	InUse func(error)
 }
 
-// Open creates all pipes. If it cannot create one, it removes the others and returns an
-// [OpenError] that lists every pipe that could not be created.
+// Open creates all pipes, or none if it cannot create one.
 //
-// Open waits up to [OpenLimit], or until ctx ends, for pipes that another process
-// serves, such as an earlier CSI Proxy that is stopping. While it waits it has no pipe, so
-// two servers never serve different pipes at the same time. It never adds an instance to a
-// pipe of another process. If several servers start at the same time, one of them gets all
-// pipes.
+// Open waits until ctx ends for pipes that another process serves, such as an earlier CSI Proxy
+// that is stopping. While it waits it has no pipe, so two servers never serve different pipes at
+// the same time. It never adds an instance to a pipe of another process. If several servers start
+// at the same time, one of them gets all pipes.
 func Open(ctx context.Context, o Opening, pipes []Pipe) ([]net.Listener, error) {
 	if o.Listen == nil {
 		o.Listen = Listen
 	}
 	begin := time.Now()
 	var looked, logged time.Time
-	owners := ""
+	var by error // who serves pipes
 	blocked := 0 // the pipe to try first: the one that failed last
 	for {
 		listeners, failed, err := o.listenAll(pipes, blocked)
@@ -84,13 +77,13 @@ func Open(ctx context.Context, o Opening, pipes []Pipe) ([]net.Listener, error) 
 		}
 		var inUse *inUseError
 		if !errors.As(err, &inUse) {
-			return o.listenEach(pipes)
+			return nil, fmt.Errorf("create pipe %s: %w", pipes[failed].Name, err)
 		}
 		if now := time.Now(); looked.IsZero() || failed != blocked || now.Sub(looked) >= ownersInterval {
 			looked = now
-			by := ownersOf(pipes, failed, inUse.withRemedy(err))
-			changed := by.Error() != owners
-			owners = by.Error()
+			before := by
+			by = ownersOf(pipes, failed, inUse.withRemedy(err))
+			changed := before == nil || before.Error() != by.Error()
 			if o.InUse != nil && changed {
 				o.InUse(by)
 			}
@@ -105,20 +98,10 @@ func Open(ctx context.Context, o Opening, pipes []Pipe) ([]net.Listener, error) 
 			pause += rand.N(openRetry)
 		}
 		blocked = failed
-		if o.InUse == nil {
-			left := OpenLimit - time.Since(begin)
-			if left <= 0 {
-				return o.listenEach(pipes)
-			}
-			pause = min(pause, left)
-		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			if o.InUse != nil {
-				return nil, ctx.Err()
-			}
-			return o.listenEach(pipes)
+			return nil, fmt.Errorf("%w: %w", by, ctx.Err())
 		}
 	}
 }
@@ -178,30 +161,6 @@ func (o *Opening) listenAll(pipes []Pipe, first int) (listeners []net.Listener, 
 	return listeners, 0, nil
 }
 
-// listenEach creates the listeners of all pipes, and fails with an [OpenError] that lists
-// each one that it could not create.
-func (o *Opening) listenEach(pipes []Pipe) ([]net.Listener, error) {
-	listeners := make([]net.Listener, len(pipes))
-	var refused []error
-	for i, p := range pipes {
-		l, err := o.listen(p)
-		var inUse *inUseError
-		switch {
-		case errors.As(err, &inUse):
-			refused = append(refused, fmt.Errorf("%s: %w", p.Name, inUse.withRemedy(err)))
-		case err != nil:
-			refused = append(refused, fmt.Errorf("%s: %w", p.Name, err))
-		default:
-			listeners[i] = l
-		}
-	}
-	if refused != nil {
-		closeListeners(listeners)
-		return nil, &OpenError{Pipes: len(pipes), Refused: refused}
-	}
-	return listeners, nil
-}
-
 func closeListeners(listeners []net.Listener) {
 	for _, l := range listeners {
 		if l != nil {
@@ -228,25 +187,6 @@ func (e *inUseError) Unwrap() error { return e.err }
 
 // withRemedy adds to err, which wraps e, what to do.
 func (e *inUseError) withRemedy(err error) error { return fmt.Errorf("%w: %s", err, e.remedy()) }
-
-// OpenError lists the pipes that could not be created.
-type OpenError struct {
-	Pipes   int     // number of pipes that Open was asked for
-	Refused []error // one error per failed pipe, with its name and the reason
-}
-
-// Error returns a summary line, and one line for each failed pipe.
-func (e *OpenError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "cannot create %d of %d pipes:", len(e.Refused), e.Pipes)
-	for _, err := range e.Refused {
-		fmt.Fprintf(&b, "\n  %v", err)
-	}
-	return b.String()
-}
-
-// Unwrap returns the errors of the failed pipes.
-func (e *OpenError) Unwrap() []error { return e.Refused }
 
 // UnknownProgram is what [ProgramOf] returns if the system does not report the program.
 const UnknownProgram = "its program cannot be determined"

@@ -26,34 +26,7 @@ func several() []Pipe {
 	return []Pipe{{Name: "csi-proxy-disk-v1"}, {Name: "csi-proxy-disk-v1beta3"}, {Name: "csi-proxy-disk-v1beta2"}, {Name: "csi-proxy-disk-v1beta1"}}
 }
 
-// If another process has one of a server's pipes, the server gives up after a while, and
-// then has none of the others.
-func TestOpenGivesUpPipesInUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var opened, closed atomic.Int32
-		pipes := several()
-		begin := time.Now()
-		_, err := Open(t.Context(), Opening{Log: slog.New(slog.DiscardHandler), Listen: func(name string) (net.Listener, error) {
-			if name == pipes[1].Name {
-				return nil, &inUseError{filepath.Join(t.TempDir(), name), errors.New("in use")}
-			}
-			opened.Add(1)
-			return idle{closed: &closed}, nil
-		}}, pipes)
-		var refused *OpenError
-		if !errors.As(err, &refused) || len(refused.Refused) != 1 || !strings.Contains(err.Error(), pipes[1].Name+": in use: ") {
-			t.Errorf("Open = %v, want the error of one pipe", err)
-		}
-		if took := time.Since(begin); took != OpenLimit {
-			t.Errorf("Open gave up after %v, want %v", took, OpenLimit)
-		}
-		if opened.Load() == 0 || opened.Load() != closed.Load() {
-			t.Errorf("opened %d pipes and closed %d", opened.Load(), closed.Load())
-		}
-	})
-}
-
-// A server that may wait has none of its pipes while another process serves one. It tries
+// A server has none of its pipes while another process serves one. It tries
 // only that one, logs it now and then, and has all of them as soon as it is free.
 func TestOpenWaitsWithoutPipes(t *testing.T) {
 	dir := t.TempDir()
@@ -100,19 +73,28 @@ func TestOpenWaitsWithoutPipes(t *testing.T) {
 	})
 }
 
-// A server that waits without a limit ends when its context ends.
+// A server that waits ends when its context ends, says what it waited for, and has none of its pipes.
 func TestOpenWaitsUntilContextEnds(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
+		var opened, closed atomic.Int32
+		pipes := several()
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := Open(ctx, Opening{
 			Log: slog.New(slog.DiscardHandler), InUse: func(error) { time.AfterFunc(time.Hour, cancel) },
 			Listen: func(name string) (net.Listener, error) {
-				return nil, &inUseError{filepath.Join(dir, name), errors.New("in use")}
+				if name == pipes[1].Name {
+					return nil, &inUseError{filepath.Join(dir, name), errors.New("in use")}
+				}
+				opened.Add(1)
+				return idle{closed: &closed}, nil
 			},
-		}, several())
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("Open = %v, want the end of the context", err)
+		}, pipes)
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), pipes[1].Name+": in use: ") {
+			t.Errorf("Open = %v, want the end of the context, and the pipe in use", err)
+		}
+		if opened.Load() == 0 || opened.Load() != closed.Load() {
+			t.Errorf("opened %d pipes and closed %d", opened.Load(), closed.Load())
 		}
 	})
 }

@@ -117,7 +117,7 @@ type Config struct {
 
 	// InUse, if set, is called when [Open] starts to wait for pipes that other processes
 	// serve, with an error that names each of these processes, and again when the
-	// processes change. Open then waits until ctx ends.
+	// processes change.
 	InUse func(error)
 }
 

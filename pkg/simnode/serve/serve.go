@@ -89,6 +89,9 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// openLimit is how long a server waits for pipes that another process serves.
+const openLimit = 10 * time.Second
+
 // Server serves a simulated node. Its methods may be called concurrently.
 type Server struct {
 	node   *simnode.Node
@@ -306,7 +309,9 @@ func (s *Server) Replace(change func(*Config)) error {
 		return err
 	}
 	ready := make(chan struct{})
-	server, err := serve.Open(context.Background(), serve.Config{
+	opening, cancelOpening := context.WithTimeout(context.Background(), openLimit)
+	defer cancelOpening()
+	server, err := serve.Open(opening, serve.Config{
 		Log:      s.config.Log,
 		Version:  "simulated",
 		ReadOnly: s.served.ReadOnly, IgnoreFields: s.served.IgnoreFields,
