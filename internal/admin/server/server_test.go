@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +13,9 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/inflight"
+	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
 // Field 3 asked for a dry run once. A caller that sends it must not destroy the disk.
@@ -66,4 +69,20 @@ func TestStopAnswersWhenNoCallRuns(t *testing.T) {
 			t.Errorf("a stop that is refused: %v", err)
 		}
 	})
+}
+
+// Of several directories with many links, no more are described than an answer has room for.
+func TestLinksAreLimited(t *testing.T) {
+	var config nodespec.Config
+	kubelets := []string{`C:\var\lib\kubelet`, `C:\kubelet`}
+	for _, dir := range kubelets {
+		for pod := range maxLinks/2 + 1 {
+			config.Directories = append(config.Directories, fmt.Sprintf(`%s\pods\%d\volumes\kubernetes.io~csi\pvc`, dir, pod))
+		}
+	}
+	n := nodetest.New(t, config, nil)
+	n.WorkingDirs = kubelets
+	if ways, err := new(Server).links(t.Context(), n.Node); err != nil || len(ways) != maxLinks {
+		t.Errorf("%d links, %v, want %d", len(ways), err, maxLinks)
+	}
 }
