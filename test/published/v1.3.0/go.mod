@@ -9,7 +9,6 @@ require (
 	github.com/kubernetes-csi/csi-proxy/client v1.3.0
 	github.com/kubernetes-csi/csi-proxy/v2/test/published v0.0.0
 	google.golang.org/grpc v1.38.0
-	google.golang.org/protobuf v1.25.0
 )
 
 require (
@@ -19,6 +18,7 @@ require (
 	golang.org/x/sys v0.0.0-20190916202348-b4ddaad3f8a3 // indirect
 	golang.org/x/text v0.3.0 // indirect
 	google.golang.org/genproto v0.0.0-20200526211855-cb27e3aa2013 // indirect
+	google.golang.org/protobuf v1.25.0 // indirect
 )
 
 replace github.com/kubernetes-csi/csi-proxy/v2/test/published => ..
