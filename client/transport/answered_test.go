@@ -20,9 +20,9 @@ import (
 // The connection is idle then and would stay idle, so answered must not wait for it.
 func TestAnsweredAfterServerDisconnected(t *testing.T) {
 	client, server := net.Pipe()
-	d := newDialed(t.Context(), "", client)
-	defer d.drop()
-	conn, err := newClient("", d.dial, nil)
+	open, closed := context.WithCancel(t.Context())
+	defer closed()
+	conn, err := newClient("", func(context.Context) (net.Conn, error) { return &watched{client, closed}, nil }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestAnsweredAfterServerDisconnected(t *testing.T) {
 	until(connectivity.Idle)
 
 	over := make(chan bool, 1)
-	go func() { over <- answered(d.open, conn) }()
+	go func() { over <- answered(open, conn) }()
 	select {
 	case ok := <-over:
 		if ok {

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
@@ -116,16 +115,30 @@ func ConnectContext(ctx context.Context, pipePath string, opts ...grpc.DialOptio
 	if err != nil {
 		return nil, err
 	}
-	d := newDialed(ctx, pipePath, first)
-	d.again = dial
-	defer d.drop()
-	conn, err := newClient(pipePath, d.dial, opts)
+	open, closed := context.WithCancel(ctx)
+	defer closed()
+	untaken := make(chan net.Conn, 1) // the first connection, until gRPC takes it
+	untaken <- &watched{first, closed}
+	conn, err := newClient(pipePath, func(ctx context.Context) (net.Conn, error) {
+		select {
+		case c := <-untaken:
+			return c, nil
+		default:
+			return dial(ctx, pipePath)
+		}
+	}, opts)
 	if err != nil {
+		first.Close()
 		return nil, err
 	}
 	conn.Connect()
-	if !answered(d.open, conn) {
+	if !answered(open, conn) {
 		conn.Close()
+		select {
+		case c := <-untaken:
+			c.Close()
+		default:
+		}
 		err := ctx.Err()
 		if err == nil {
 			err = ErrNoAnswer
@@ -135,9 +148,10 @@ func ConnectContext(ctx context.Context, pipePath string, opts ...grpc.DialOptio
 	return conn, nil
 }
 
-// answered waits for the server's part of the handshake. It returns false if ctx ends
-// or the handshake fails.
-func answered(ctx context.Context, conn *grpc.ClientConn) bool {
+// answered waits for the server's part of the handshake. It returns false if open ends or the
+// handshake fails. open ends with the connection: the state of a grpc.ClientConn is not sufficient,
+// because it may become ready and idle again between two checks.
+func answered(open context.Context, conn *grpc.ClientConn) bool {
 	for {
 		s := conn.GetState()
 		switch s {
@@ -146,31 +160,10 @@ func answered(ctx context.Context, conn *grpc.ClientConn) bool {
 		case connectivity.TransientFailure, connectivity.Shutdown:
 			return false
 		}
-		if !conn.WaitForStateChange(ctx, s) {
+		if !conn.WaitForStateChange(open, s) {
 			return false
 		}
 	}
-}
-
-// dialed gives gRPC an existing connection first, and then new ones.
-type dialed struct {
-	path  string
-	again func(ctx context.Context, path string) (net.Conn, error)
-
-	// open ends when the first connection is closed. The state of a grpc.ClientConn is
-	// not sufficient: it may become ready and idle again between two checks.
-	open   context.Context
-	closed context.CancelFunc
-
-	mu    sync.Mutex
-	first net.Conn
-}
-
-func newDialed(ctx context.Context, path string, first net.Conn) *dialed {
-	d := &dialed{path: path, again: pipe.Dial}
-	d.open, d.closed = context.WithCancel(ctx)
-	d.first = &watched{first, d.closed}
-	return d
 }
 
 // watched is a connection that calls closed when it is closed.
@@ -182,27 +175,4 @@ type watched struct {
 func (c *watched) Close() error {
 	c.closed()
 	return c.Conn.Close()
-}
-
-func (d *dialed) take() net.Conn {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c := d.first
-	d.first = nil
-	return c
-}
-
-func (d *dialed) dial(ctx context.Context) (net.Conn, error) {
-	if c := d.take(); c != nil {
-		return c, nil
-	}
-	return d.again(ctx, d.path)
-}
-
-// drop ends the context, and closes the first connection if gRPC has not taken it.
-func (d *dialed) drop() {
-	d.closed()
-	if c := d.take(); c != nil {
-		c.Close()
-	}
 }
