@@ -2,6 +2,7 @@ package winfs
 
 import (
 	"context"
+	"strings"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
@@ -14,7 +15,7 @@ import (
 // link is always to a directory. The target ends in a backslash, because container
 // runtimes do not resolve a link to the root of a share without it (published).
 func LinkToShare(ctx context.Context, n *node.Node, source, path string) error {
-	return makeLink(ctx, n, source+`\`, path, func(_ *op, src winpath.Path) (linkKind, error) { return toDir, onShare(src) })
+	return makeLink(ctx, n, strings.TrimSuffix(source, `\`)+`\`, path, func(_ *op, src winpath.Path) (linkKind, error) { return toDir, onShare(src) })
 }
 
 // CheckLinkToShare reports whether the link that [LinkToShare] would create exists.

@@ -313,6 +313,21 @@ func TestStopDependentsDeadline(t *testing.T) {
 	}
 }
 
+// A caller that leaves while a service hangs is answered.
+func TestStartDeadline(t *testing.T) {
+	f := newFixture(t, services(nodespec.Service{Name: "slow", State: "stopped", Hangs: "start"}))
+	ctx, cancel := context.WithCancel(t.Context())
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "ServiceStatus" {
+			cancel()
+		}
+		return c.Do()
+	})
+	if _, err := f.system.StartService(ctx, &system.StartServiceRequest{Name: "slow"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("StartService = %v, want context.Canceled", err)
+	}
+}
+
 func TestStopCircularDependents(t *testing.T) {
 	f := newFixture(t, services(
 		nodespec.Service{Name: "yin", State: "running", DependsOn: []string{"yang"}},
