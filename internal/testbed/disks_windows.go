@@ -328,7 +328,7 @@ func table(d conformance.Disk, sector uint32) ([]ptable.Write, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l, err = ptable.NewGPT(geometry, id, ptable.MinEntries); err != nil {
+		if l, err = ptable.NewGPT(geometry, id); err != nil {
 			return nil, err
 		}
 		if d.Content == nodespec.ContentGPT {

@@ -40,7 +40,7 @@ func (n *Disks) content(t *kernel.Tx, d *Disk, c nodespec.Disk, letters map[stri
 		if err != nil {
 			return l, err
 		}
-		if l, err = ptable.NewGPT(geometry, guid, ptable.MinEntries); err != nil {
+		if l, err = ptable.NewGPT(geometry, guid); err != nil {
 			return l, err
 		}
 		if c.Content == nodespec.ContentGPT {

@@ -181,7 +181,7 @@ func (d *Disk) createDisk(t *kernel.Tx, in []byte) error {
 	if c.DiskID.IsZero() {
 		return win32.ERROR_INVALID_PARAMETER // Source: inference, a GPT needs an identifier
 	}
-	l, err := ptable.NewGPT(d.Geometry(), c.DiskID, ptable.MinEntries)
+	l, err := ptable.NewGPT(d.Geometry(), c.DiskID)
 	if err != nil {
 		return win32.ERROR_INVALID_PARAMETER // Source: inference, the table does not fit the disk
 	}

@@ -27,9 +27,8 @@ var le = binary.LittleEndian
 
 const (
 	entrySize = 128
-	// MinEntries and MaxEntries limit the entries of a GPT. Windows always
-	// creates 128; other tools may create more.
-	MinEntries = 128
+	// Windows creates GPTs of 128 entries. Other tools may create more, up to MaxEntries here.
+	newEntries = 128
 	MaxEntries = 1024
 
 	headerSize  = 92
@@ -67,18 +66,10 @@ func (d Disk) usable(entries uint32) (first, last uint64, ok bool) {
 }
 
 // NewGPT returns an empty GPT for d.
-func NewGPT(d Disk, id win32.GUID, entries uint32) (win32.Layout, error) {
-	if entries < MinEntries {
-		entries = MinEntries
-	}
-	if entries > MaxEntries {
-		return win32.Layout{}, fmt.Errorf("GPT of %d entries, want at most %d", entries, MaxEntries)
-	}
-	l := win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: id, MaxPartitions: entries}
-	if err := Refit(&l, d); err != nil {
-		return win32.Layout{}, err
-	}
-	return l, nil
+func NewGPT(d Disk, id win32.GUID) (win32.Layout, error) {
+	l := win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: id, MaxPartitions: newEntries}
+	err := Refit(&l, d)
+	return l, err
 }
 
 // ErrTooSmall means that a disk is too small for a table.

@@ -66,12 +66,12 @@ func basic(n byte, off, length uint64) win32.Partition {
 
 func TestReadWrittenGPT(t *testing.T) {
 	for _, sector := range []uint32{512, 4096} {
-		for _, entries := range []uint32{0, 128, 256, 1024} {
+		for _, entries := range []uint32{128, 256, 1024} {
 			for _, size := range []uint64{16 * mib, 1 << 30, 3 << 40} {
 				t.Run(fmt.Sprintf("%d entries on %d bytes in sectors of %d", entries, size, sector), func(t *testing.T) {
 					m := newMedia(size, sector)
-					l, err := ptable.NewGPT(m.disk, id(99), entries)
-					if err != nil {
+					l := win32.Layout{Style: win32.PARTITION_STYLE_GPT, DiskID: id(99), MaxPartitions: entries}
+					if err := ptable.Refit(&l, m.disk); err != nil {
 						t.Fatal(err)
 					}
 					end := (l.UsableOffset + l.UsableLength) / mib * mib
@@ -113,7 +113,7 @@ func TestDamagedHeaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMedia(64*mib, sector)
-			l, err := ptable.NewGPT(m.disk, id(9), 128)
+			l, err := ptable.NewGPT(m.disk, id(9))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +131,7 @@ func TestDamagedHeaders(t *testing.T) {
 		})
 	}
 	m := newMedia(64*mib, sector)
-	l, err := ptable.NewGPT(m.disk, id(9), 128)
+	l, err := ptable.NewGPT(m.disk, id(9))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,17 +184,12 @@ func TestSuperfloppies(t *testing.T) {
 
 func TestGPTTooSmall(t *testing.T) {
 	for _, c := range []struct {
-		size    uint64
-		sector  uint32
-		entries uint32
-		ok      bool
-	}{{34 * 512, 512, 128, false}, {mib, 512, 128, true}, {mib, 4096, 128, true}, {128 << 10, 512, 1024, false}, {mib, 512, 1025, false}} {
-		_, err := ptable.NewGPT(ptable.Disk{Size: c.size, Sector: c.sector}, id(1), c.entries)
-		if (err == nil) != c.ok {
-			t.Errorf("NewGPT(%d bytes, sectors of %d, %d entries) = %v, want ok %t", c.size, c.sector, c.entries, err, c.ok)
-		}
-		if !c.ok && c.entries <= ptable.MaxEntries && !errors.Is(err, ptable.ErrTooSmall) {
-			t.Errorf("NewGPT(%d bytes) = %v, want ErrTooSmall", c.size, err)
+		size   uint64
+		sector uint32
+		want   error
+	}{{34 * 512, 512, ptable.ErrTooSmall}, {mib, 512, nil}, {mib, 4096, nil}} {
+		if _, err := ptable.NewGPT(ptable.Disk{Size: c.size, Sector: c.sector}, id(1)); !errors.Is(err, c.want) {
+			t.Errorf("NewGPT(%d bytes, sectors of %d) = %v, want %v", c.size, c.sector, err, c.want)
 		}
 	}
 	for _, size := range []uint64{0, 512, 1023} {
@@ -221,7 +216,7 @@ func (f failing) ReadAt([]byte, int64) (int, error) { return 0, f.err }
 func FuzzRead(f *testing.F) {
 	for _, sector := range []uint32{512, 4096} {
 		m := newMedia(mib, sector)
-		l, err := ptable.NewGPT(m.disk, id(1), 128)
+		l, err := ptable.NewGPT(m.disk, id(1))
 		if err != nil {
 			f.Fatal(err)
 		}
