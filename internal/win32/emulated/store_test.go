@@ -2,6 +2,7 @@ package emulated
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"log/slog"
@@ -161,12 +162,15 @@ func TestStateLockedByAnotherProcess(t *testing.T) {
 
 // What this program cannot read is left as it is.
 func TestUnknownState(t *testing.T) {
-	for name, file := range map[string]string{"of an earlier version": "journal.0", "no JSON": "journal"} {
+	for name, file := range map[string]string{"of an earlier version": "journal.0", "no JSON": "journal", "without its journal": ""} {
 		dir := t.TempDir()
 		img := filepath.Join(dir, "disk-d.img")
-		ok(t, errors.Join(os.WriteFile(filepath.Join(dir, file), []byte("{\n"), 0o600), os.WriteFile(img, nil, 0o600)))
-		if _, err := Open(nodespec.Config{StateDir: dir}, kernel.Machine{}); err == nil || !strings.Contains(err.Error(), file) {
-			t.Errorf("%s: Open = %v, want an error that names %s", name, err, file)
+		ok(t, os.WriteFile(img, nil, 0o600))
+		if file != "" {
+			ok(t, os.WriteFile(filepath.Join(dir, file), []byte("{\n"), 0o600))
+		}
+		if _, err := Open(nodespec.Config{StateDir: dir}, kernel.Machine{}); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, cmp.Or(file, "journal is missing"))) {
+			t.Errorf("%s: Open = %v, want an error that names the file", name, err)
 		}
 		if _, err := os.Stat(img); err != nil {
 			t.Errorf("%s: %v", name, err)

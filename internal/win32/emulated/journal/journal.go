@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,13 +59,20 @@ const firstCompaction = 4 << 20
 // errDamaged says what to do about a damaged state.
 const errDamaged = "the state of the simulated node was changed or damaged; restore its directory, or remove it to begin with a new node"
 
-// Open loads the state in dir, which may be empty.
+// Open loads the state in dir, which may be empty. Images of disks without a journal, which is made
+// before them, are an error.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir: dir, data: Record{}, CompactAt: firstCompaction}
 	if old, err := filepath.Glob(s.path() + ".[0-9]*"); err != nil || len(old) > 0 {
 		return nil, errors.Join(err, fmt.Errorf("%s is of a version that this program does not read; remove the directory to begin with a new node", old))
 	}
-	var err error
+	images, err := filepath.Glob(filepath.Join(dir, "disk-*.img"))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(s.path()); errors.Is(err, fs.ErrNotExist) && len(images) > 0 {
+		return nil, fmt.Errorf("%s is missing, and %d images of disks are there: %s", s.path(), len(images), errDamaged)
+	}
 	if s.file, err = os.OpenFile(s.path(), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, err
 	}
