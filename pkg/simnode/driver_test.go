@@ -299,7 +299,7 @@ func TestRecordedCalls(t *testing.T) {
 			controls++
 		}
 	}
-	for _, want := range []string{`Reenumerate = Access is denied.`, `CreateFile \\.\PhysicalDrive2`, `DeviceIoControl \\.\PhysicalDrive2 IOCTL_DISK_GET_LENGTH_INFO`, `CloseHandle \\.\PhysicalDrive2`} {
+	for _, want := range []string{`Reenumerate = Access is denied.`, `CreateFile \\.\PhysicalDrive2`, `DeviceIoControl \\.\PhysicalDrive2 IOCTL_DISK_GET_DRIVE_GEOMETRY_EX`, `CloseHandle \\.\PhysicalDrive2`} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("recorded %q, want %q among them", lines, want)
 		}
