@@ -52,8 +52,8 @@ func eventually(ctx context.Context, call func() error) error {
 	}
 }
 
-// Many volumes live at the same time, while calls of Windows fail and CSI Proxy is
-// restarted. At the end nothing is left.
+// Many volumes live at the same time, while calls of Windows fail and CSI Proxy is killed and started
+// again. At the end nothing is left.
 func TestLifecycles(t *testing.T) {
 	total := fewLifecycles
 	if text := os.Getenv(lifecyclesVariable); text != "" {
@@ -118,6 +118,11 @@ func lifecycles(t *testing.T, s setup, n int) {
 	restarts := 0
 	trouble.Go(func() {
 		for range restart {
+			if e.proxy != nil {
+				if err := e.proxy.Kill(); err != nil {
+					t.Error(err)
+				}
+			}
 			if err := e.restart(); err != nil {
 				t.Error(err)
 			}
