@@ -43,7 +43,12 @@ func OnDisk(ctx context.Context, n *node.Node, number, partition uint32, online 
 			return nil, nil
 		}
 	}
-	all, err := d.search(ctx, number, l, ps, unread == nil, online)
+	// Those of other systems may have no volume, so they are waited for only if there are no others.
+	expected := slices.DeleteFunc(slices.Clone(ps), func(p win32.Partition) bool { return !IsBasicData(l, p) && systemEntry(l, p) == "" })
+	if len(expected) == 0 {
+		expected = ps
+	}
+	all, err := d.search(ctx, number, l, expected, unread == nil, online)
 	if err != nil {
 		return nil, err
 	}

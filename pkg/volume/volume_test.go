@@ -739,6 +739,35 @@ func TestOtherDeviceThatHangsOrFails(t *testing.T) {
 	}
 }
 
+// Windows need not make a volume of another system's partition. That one is not waited for.
+func TestPartitionWithoutVolumeBesideABrokenOne(t *testing.T) {
+	two := nodespec.Disk{Size: gib, Content: nodespec.ContentMBR, Partitions: []nodespec.Partition{{Size: 100 * mib}, {FileSystem: "NTFS"}}}
+	f := newFixture(t, nodespec.Config{}, two, data(gib, "NTFS"))
+	ids, other := f.list(1, 0), f.id(2)
+	f.Observe(func(c *win32.Call) error {
+		switch {
+		case c.Name == "CreateFile" && c.Path+`\` == ids[0]:
+			return win32.ERROR_FILE_NOT_FOUND
+		case c.Name == "CreateFile" && c.Path+`\` == other:
+			return win32.ERROR_IO_DEVICE
+		}
+		err := c.Do()
+		if c.Code == win32.IOCTL_DISK_GET_DRIVE_LAYOUT_EX && err == nil {
+			l, err := win32.DecodeLayout(c.Out[:c.N])
+			if err != nil {
+				return err
+			}
+			l.Partitions[0].MBRType = 0x83
+			copy(c.Out, l.Encode())
+		}
+		return err
+	})
+	begun := f.Clock.Now()
+	if got := f.list(1, 0); !slices.Equal(got, ids[1:]) || f.Clock.Now() != begun {
+		t.Errorf("volumes %q after %v, want %q at once", got, f.Clock.Now().Sub(begun), ids[1:])
+	}
+}
+
 // A driver lists a volume that is offline, because it is new and automount is off, and
 // uses it.
 func TestOfflineVolumeIsBroughtOnline(t *testing.T) {
