@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/hosterr"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -73,15 +72,5 @@ func TestClearWithoutVolume(t *testing.T) {
 	}
 	if _, err := f.clear(1, "S1", false); err != nil {
 		t.Error(err)
-	}
-}
-
-// Windows may report a partition on a disk that has none, and no volume.
-func TestClearWithoutTableOrVolume(t *testing.T) {
-	f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{BlankDisks: behavior.BlankSuperfloppy})},
-		nodespec.Disk{Size: gib, Serial: "S1", Offline: yes(), Bytes: []nodespec.Bytes{{At: gib / 4, Data: []byte("XFSB")}}})
-	out, err := f.clear(1, "S1", false)
-	if err != nil || !strings.Contains(whats(out), "XFS") {
-		t.Errorf("Clear = %+v, %v", out, err)
 	}
 }

@@ -1,7 +1,6 @@
 package volume_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -96,8 +95,6 @@ func TestFormatThatIsCutOff(t *testing.T) {
 		cut  func(*fixture) error
 		ends string
 	}{
-		{"the caller", true, nil, formatted},
-		{"the caller", false, nil, formatted},
 		{"the end of csi-proxy", true, func(f *fixture) error { defer f.mayStillRun(); return processDies(f) }, formatted},
 		{"the end of csi-proxy", false, processDies, refused},
 		{"the end of the provider of WMI", true, func(f *fixture) error { return f.Windows.EndFormats() }, finished},
@@ -113,14 +110,7 @@ func TestFormatThatIsCutOff(t *testing.T) {
 			}
 			way := map[bool]string{true: "WMI", false: "fmifs"}[c.wmi]
 			t.Run(fmt.Sprintf("%s, %s, %s: %s", c.by, way, order, c.ends), func(t *testing.T) {
-				var f *fixture
-				var id string
-				if c.cut == nil {
-					ctx, cancel := context.WithCancel(t.Context())
-					f, id = callerGivesUp(t, order, c.wmi, ctx, cancel)
-				} else {
-					f, id, _ = beginFormat(t, order, c.wmi, c.cut)
-				}
+				f, id, _ := beginFormat(t, order, c.wmi, c.cut)
 				if strings.Contains(c.by, "detaching") {
 					f.attach(nodespec.Disk{ID: "cut"})
 				}
@@ -165,31 +155,6 @@ func TestFormatThatIsCutOff(t *testing.T) {
 			})
 		}
 	}
-}
-
-// callerGivesUp has a caller give up in the middle of the format.
-func callerGivesUp(t *testing.T, order string, wmi bool, ctx context.Context, cancel func()) (*fixture, string) {
-	t.Helper()
-	gone := make(chan bool)
-	var called error
-	f := (*fixture)(nil)
-	cfg := nodespec.Config{FormatDuration: nodespec.Duration(time.Minute), World: behavior.In("", behavior.Windows{FormatOrder: order, FormatKnows: behavior.FormatAtOnce})}
-	if !wmi {
-		cfg.World = behavior.In(cfg.World, behavior.Windows{FormatKnows: behavior.FormatNever})
-	}
-	f = newFixture(t, cfg, data(gib, ""))
-	f.During = func() {
-		f.During = nil
-		cancel()
-		<-gone
-	}
-	id := f.id(1)
-	_, called = f.volume.FormatVolume(ctx, &volume.FormatVolumeRequest{VolumeID: id})
-	close(gone)
-	if !errors.Is(called, context.Canceled) {
-		t.Errorf("the call that was given up: %v", called)
-	}
-	return f, id
 }
 
 // mayStillRun checks what requests find while a format goes on that another process began.

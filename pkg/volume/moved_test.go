@@ -46,26 +46,6 @@ func moved(t *testing.T, cfg nodespec.Config, protected bool) (f *fixture, log *
 
 var writables = []string{behavior.WritableAttributes, behavior.WritableMedium}
 
-// Before, the volume of a disk that had moved was mounted read-only: each call succeeded, and
-// the pod could not write.
-func TestMovedDiskIsWritable(t *testing.T) {
-	for _, writable := range writables {
-		f, log := moved(t, nodespec.Config{World: behavior.In("", behavior.Windows{IsWritable: writable})}, false)
-		if err := f.setState(1, true); err != nil {
-			t.Fatal(err)
-		}
-		target := kubelet + `\m`
-		f.mkdir(target)
-		if err := f.mount(f.id(1), target); err != nil {
-			t.Fatal(err)
-		}
-		f.mkdir(target + `\written`)
-		if f.readOnly(1) || !strings.Contains(log.String(), `disk=1 serial=moved-1 flag="-read-only-disks=writable"`) {
-			t.Errorf("%s: read-only %t, log:\n%s", writable, f.readOnly(1), log)
-		}
-	}
-}
-
 // With -read-only-disks=keep the disk stays read-only and is mounted, as published, with a line
 // in the log. Where Windows says that its storage can be written, without the flag it is not
 // mounted, nor is it resized with the flag.
@@ -113,30 +93,6 @@ func TestMovedDiskStaysReadOnly(t *testing.T) {
 		}
 		if err := f.mount(id, target); err != nil || f.readOnly(1) {
 			t.Errorf("mount after SetDiskState: %v, read-only %t", err, f.readOnly(1))
-		}
-	}
-}
-
-// A disk that is attached read-only, perhaps to many nodes, is mounted, and its medium stays
-// read-only, however often it is taken online.
-func TestReadOnlyManyIsMounted(t *testing.T) {
-	for _, writable := range writables {
-		f, log := moved(t, nodespec.Config{World: behavior.In("", behavior.Windows{IsWritable: writable})}, true)
-		if err := f.setState(1, true); err != nil || !strings.Contains(log.String(), "whose medium cannot be written") {
-			t.Fatalf("%s: %v, log:\n%s", writable, err, log)
-		}
-		f.unchanged(func() {
-			if err := f.setState(1, true); err != nil {
-				t.Error(err)
-			}
-		})
-		target := kubelet + `\m`
-		f.mkdir(target)
-		if err := f.mount(f.id(1), target); err != nil {
-			t.Errorf("%s: %v", writable, err)
-		}
-		if out, err := f.disk.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 1}); err != nil || !out.IsReadOnly {
-			t.Errorf("%s: %+v, %v", writable, out, err)
 		}
 	}
 }

@@ -117,8 +117,10 @@ func TestSlotThatTheExistingProxyUsed(t *testing.T) {
 				}
 			})
 			s.is(mounted, true, true)
-			if !strings.Contains(s.log.String(), "A disk is online and read-only, and stays so") {
-				t.Errorf("log:\n%s", &s.log)
+			for _, text := range []string{"A disk is online and read-only, and stays so", `serial=next flag="-read-only-disks=writable"`} {
+				if !strings.Contains(s.log.String(), text) {
+					t.Errorf("the log does not have %q:\n%s", text, &s.log)
+				}
 			}
 			if err := s.Windows.Reboot(); err != nil {
 				t.Fatal(err)
@@ -153,6 +155,14 @@ func TestReadOnlyDiskThenAnotherInItsSlot(t *testing.T) {
 			s := newSlots(t, writable)
 			many := s.put(1, "many", true)
 			s.use(many, kubelet+`\many`)
+			if !strings.Contains(s.log.String(), "whose medium cannot be written") {
+				t.Errorf("log:\n%s", &s.log)
+			}
+			s.unchanged(func() {
+				if err := s.setState(many, true); err != nil {
+					t.Error(err)
+				}
+			})
 			if out, err := s.disk.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: many}); err != nil || !out.IsReadOnly {
 				t.Errorf("GetDiskReadOnly of a protected medium: %+v, %v", out, err)
 			}

@@ -1202,26 +1202,3 @@ func TestResizeVolumeKeepsContentBehind(t *testing.T) {
 		})
 	}
 }
-
-// A cloud disk grows three times, and so does a copy of it, whose identity Windows changes. What
-// they leave of their table where they ended is no content.
-func TestResizeVolumeThreeTimes(t *testing.T) {
-	for _, end := range []string{behavior.GPTEndMoves, behavior.GPTEndStays} {
-		f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{GPTEnd: end})}, data(2*gib+5*512, "NTFS"))
-		grow := func(number uint32, id string, size uint64) {
-			t.Helper()
-			if err := f.Windows.Grow(number, size); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.resize(id, 0); err != nil {
-				t.Errorf("%s, disk %d, to %d bytes: %v", end, number, size, err)
-			}
-			if total, _ := f.stats(id); total < int64(size-18*mib) {
-				t.Errorf("%s, disk %d: the file system has %d bytes of %d", end, number, total, size)
-			}
-		}
-		for _, size := range []uint64{3 * gib, 5*gib + 3*512, 9 * gib} {
-			grow(1, f.id(1), size)
-		}
-	}
-}
