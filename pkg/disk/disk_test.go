@@ -389,14 +389,6 @@ func TestSetDiskStateOfflineLocksDisk(t *testing.T) {
 	}
 }
 
-func TestSetDiskStateRefusesDisksOfWindows(t *testing.T) {
-	for _, kind := range []string{"esp", "recovery", "ldmData", "ldmMetadata", "spaces"} {
-		f := newFixture(t, nodespec.Config{}, nodespec.Disk{
-			Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib, Type: kind}}})
-		f.unchanged(func() { wantKind(t, f.setState(1, false), hosterr.ErrFailedPrecondition) })
-	}
-}
-
 func TestPartitionDiskRetriesTransientErrors(t *testing.T) {
 	for _, e := range []win32.Errno{win32.ERROR_ACCESS_DENIED, win32.ERROR_SHARING_VIOLATION, win32.ERROR_NOT_READY, win32.ERROR_BUSY,
 		win32.ERROR_SEM_TIMEOUT, win32.ERROR_MEDIA_CHANGED} {

@@ -43,6 +43,12 @@ func TestDisksThatTheNodeNeeds(t *testing.T) {
 		"Storage Spaces": {disk: func(d *nodespec.Disk) {
 			d.Partitions = []nodespec.Partition{{Type: "spaces"}}
 		}, why: "disk 1 has a Storage Spaces partition"},
+		"a dynamic disk": {disk: func(d *nodespec.Disk) {
+			d.Partitions = []nodespec.Partition{{Size: 100 * mib, Type: "ldmMetadata"}}
+		}, why: "disk 1 has a dynamic-disk partition"},
+		"data of a dynamic disk": {disk: func(d *nodespec.Disk) {
+			d.Partitions = []nodespec.Partition{{Size: 100 * mib, Type: "ldmData"}}
+		}, why: "disk 1 has a dynamic-disk partition"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := onD()

@@ -85,36 +85,3 @@ func TestGetDiskReadOnlyByDriverError(t *testing.T) {
 		})
 	}
 }
-
-func TestSetDiskReadOnlyRefusesDisksOfWindows(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{
-		Size: 10 * gib, Content: nodespec.ContentGPTNoMSR, Partitions: []nodespec.Partition{{Size: gib, Type: "spaces"}}})
-	f.unchanged(func() {
-		wantKind(t, f.setReadOnly(0, true), hosterr.ErrFailedPrecondition, "make read-only disk 0", "is not changed")
-		wantKind(t, f.setReadOnly(1, true), hosterr.ErrFailedPrecondition, "Storage Spaces")
-		if err := f.setReadOnly(0, false); err != nil {
-			t.Errorf("making a writable disk writable: %v", err)
-		}
-	})
-	f.wantReadOnly(0, false)
-	_, err := f.disk.GetDiskReadOnly(t.Context(), &disk.GetDiskReadOnlyRequest{DiskNumber: 9})
-	wantKind(t, err, hosterr.ErrNotFound, "disk 9")
-	wantKind(t, f.setReadOnly(9, true), hosterr.ErrNotFound, "disk 9")
-}
-
-// A disk is offline when Windows has set the attribute. It is not asked to read the disk's
-// table then.
-func TestOfflineDiskIsNotAskedForItsTable(t *testing.T) {
-	f := newFixture(t, nodespec.Config{}, nodespec.Disk{Size: gib})
-	asked := 0
-	f.Observe(func(c *win32.Call) error {
-		if c.Code == win32.IOCTL_DISK_UPDATE_PROPERTIES {
-			asked++
-			return win32.ERROR_NOT_READY
-		}
-		return c.Do()
-	})
-	if err := f.setState(1, false); err != nil || asked > 0 || f.online(1) {
-		t.Errorf("SetDiskState(offline) = %v, the disk was asked %d times", err, asked)
-	}
-}

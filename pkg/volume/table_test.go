@@ -11,7 +11,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/services"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/win32/emulated/behavior"
-	"github.com/kubernetes-csi/csi-proxy/v2/pkg/disk"
 	diskapi "github.com/kubernetes-csi/csi-proxy/v2/pkg/disk/hostapi"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
@@ -108,30 +107,5 @@ func TestNoTableIsWrittenUnderAMountedVolume(t *testing.T) {
 	}
 	if len(wrote) != 1 {
 		t.Errorf("%v wrote a table, want growth", wrote)
-	}
-}
-
-// In the life of a volume, the table is written once it grows.
-func TestTableIsWrittenByGrowthOnly(t *testing.T) {
-	f := newFixture(t, nodespec.Config{World: behavior.In("", behavior.Windows{GPTEnd: behavior.GPTEndStays})}, data(gib, ""))
-	id, target := f.id(1), kubelet+`\m`
-	f.mkdir(target)
-	written := 0
-	f.Observe(func(c *win32.Call) error {
-		if writesTable(c) && c.Code != win32.IOCTL_DISK_GROW_PARTITION {
-			written++
-		}
-		return c.Do()
-	})
-	part := func() error {
-		_, err := f.disk.PartitionDisk(t.Context(), &disk.PartitionDiskRequest{DiskNumber: 1})
-		return err
-	}
-	err := errors.Join(f.format(id), f.mount(id, target), part(), f.unmount(id, target), f.setState(1, false), f.setState(1, true), f.format(id))
-	if err != nil || written != 0 {
-		t.Errorf("a life: %v, the table was written %d times", err, written)
-	}
-	if err := errors.Join(f.Windows.Grow(1, 2*gib), f.resize(id, 0)); err != nil || written != 1 {
-		t.Errorf("growth: %v, the table was written %d times, want once", err, written)
 	}
 }
