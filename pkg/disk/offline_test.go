@@ -153,3 +153,29 @@ func TestWaitForAVolumeEndsWithItsDiskOffline(t *testing.T) {
 		})
 	}
 }
+
+// If another disk gets the number while the volume is waited for, it is not taken for the one that
+// went online: a driver would use its volume.
+func TestSetDiskStateOnlineOfADiskThatIsReplaced(t *testing.T) {
+	ntfs := nodespec.Disk{ID: "one", Size: gib, Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}, Offline: yes(), ReadOnly: yes()}
+	f := newFixture(t, nodespec.Config{VolumeArrivalDelay: nodespec.Duration(30 * time.Second)}, ntfs)
+	looks := 0
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "VolumeNames" {
+			looks++
+		}
+		if c.Name == "CreateFile" && strings.Contains(c.Path, "PhysicalDrive1") && looks == 3 {
+			looks++
+			other := ntfs
+			other.ID, other.Offline, other.ReadOnly = "two", new(bool), new(bool)
+			if err := f.Windows.Detach(1); err != nil {
+				t.Error(err)
+			}
+			if n := f.attach(other); n != 1 {
+				t.Errorf("disk %d, want 1", n)
+			}
+		}
+		return c.Do()
+	})
+	wantKind(t, f.setState(1, true), hosterr.ErrUnavailable, "disk number 1 went to another disk")
+}
