@@ -33,7 +33,8 @@ const (
 // Admin is what only administrators of the node may ask of a CSI Proxy. It is served on a
 // pipe of its own, which no driver's container should have.
 type AdminClient interface {
-	// InspectDisk returns what ClearDisk would destroy. It changes nothing.
+	// InspectDisk returns what ClearDisk would destroy. It writes nothing to the disk. One that is
+	// offline goes online for a moment, read-only, if Windows cannot read it otherwise.
 	InspectDisk(ctx context.Context, in *InspectDiskRequest, opts ...grpc.CallOption) (*DiskContent, error)
 	// ClearDisk destroys the partitions and the content of a disk, so that PartitionDisk
 	// accepts it, or the content of a partition or of the space behind one. It returns what was
@@ -115,7 +116,8 @@ func (c *adminClient) Stop(ctx context.Context, in *StopRequest, opts ...grpc.Ca
 // Admin is what only administrators of the node may ask of a CSI Proxy. It is served on a
 // pipe of its own, which no driver's container should have.
 type AdminServer interface {
-	// InspectDisk returns what ClearDisk would destroy. It changes nothing.
+	// InspectDisk returns what ClearDisk would destroy. It writes nothing to the disk. One that is
+	// offline goes online for a moment, read-only, if Windows cannot read it otherwise.
 	InspectDisk(context.Context, *InspectDiskRequest) (*DiskContent, error)
 	// ClearDisk destroys the partitions and the content of a disk, so that PartitionDisk
 	// accepts it, or the content of a partition or of the space behind one. It returns what was

@@ -177,19 +177,36 @@ const temporaryLabel = "Temporary Storage"
 // machine. It asks no volume of a disk that surely is not, because a volume may hang.
 func Temporary(ctx context.Context, n *node.Node) func(number uint32, d *Disk) (bool, error) {
 	never := neverTemporary(ctx, n)
-	find := sync.OnceValues(func() ([]Located, error) {
-		all, _, err := volumes(ctx, n)
-		return all, err
+	type found struct {
+		all     []Located
+		unknown []silent
+		err     error
+	}
+	find := sync.OnceValue(func() (f found) {
+		f.all, f.unknown, f.err = volumes(ctx, n)
+		return f
 	})
 	return func(number uint32, d *Disk) (bool, error) {
 		if never(number, d) {
 			return false, nil
 		}
-		all, err := find()
+		f := find()
+		if f.err != nil {
+			return false, f.err
+		}
+		is, err := d.labeled(ctx, Sorted(f.all, number))
+		i := slices.IndexFunc(f.unknown, func(s silent) bool { return !unready(s.err) })
+		if is || err != nil || i < 0 {
+			return is, err
+		}
+		l, err := d.Layout(ctx)
 		if err != nil {
 			return false, err
 		}
-		return d.labeled(ctx, Sorted(all, number))
+		if data := dataPartitions(l); len(data) > 0 && !complete(number, l, data, f.all) {
+			return false, f.unknown[i].mayLieOn(number)
+		}
+		return false, nil
 	}
 }
 
@@ -298,8 +315,7 @@ func (d *Disk) RefuseTemporary(ctx context.Context, number uint32) error {
 	if err != nil {
 		return err
 	}
-	data := slices.DeleteFunc(Partitions(l), func(p win32.Partition) bool { return !IsBasicData(l, p) }) // the others need no volume
-	all, err := d.search(ctx, number, l, data, true, false)
+	all, err := d.search(ctx, number, l, dataPartitions(l), true, false) // the others need no volume
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,11 @@ func IsBasicData(l win32.Layout, p win32.Partition) bool {
 	return false
 }
 
+// dataPartitions returns the ordinary data partitions of the disk.
+func dataPartitions(l win32.Layout) []win32.Partition {
+	return slices.DeleteFunc(Used(l), func(p win32.Partition) bool { return !IsBasicData(l, p) })
+}
+
 // At returns the partition that begins at offset.
 func At(l win32.Layout, offset uint64) (win32.Partition, bool) {
 	for _, p := range Used(l) {

@@ -102,9 +102,7 @@ func (d *Disk) search(ctx context.Context, number uint32, l win32.Layout, ps []w
 		if i < 0 { // a drive without a medium, too, is not ready
 			return n.Clock.Now().Sub(begun) >= unreadyFor, nil
 		}
-		// The number and the kind of its error are not those of this one.
-		return false, hosterr.TextWithHint(hosterr.ErrUnavailable, hintSilent,
-			"volume %s does not say where it lies, and may be one of disk %d: %v", hosterr.Quote(unknown[i].id), number, unknown[i].err)
+		return false, unknown[i].mayLieOn(number)
 	})
 	if err != nil {
 		return nil, err
@@ -112,7 +110,12 @@ func (d *Disk) search(ctx context.Context, number uint32, l win32.Layout, ps []w
 	return Sorted(all, number), nil
 }
 
-const hintSilent = "end the programs that keep the volume busy, or detach its disk if that is broken, and try again"
+// mayLieOn is the error of a volume that may lie on a disk.
+func (s silent) mayLieOn(number uint32) error {
+	// The number and the kind of its error are not those of this one.
+	return hosterr.TextWithHint(hosterr.ErrUnavailable, "end the programs that keep the volume busy, or detach its disk if that is broken, and try again",
+		"volume %s does not say where it lies, and may be one of disk %d: %v", hosterr.Quote(s.id), number, s.err)
+}
 
 // unreadyFor is how long a search waits for volumes that are not ready.
 const unreadyFor = time.Second

@@ -1,8 +1,10 @@
 package disk_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -188,6 +190,38 @@ func TestTemporaryDiskIsNotUsed(t *testing.T) {
 	if err := f.partition(2); err != nil {
 		t.Errorf("PartitionDisk of the data disk with its LUN: %v", err)
 	}
+}
+
+// While the volume of the temporary disk is busy, the disk is listed, and it is said that it may be
+// that one.
+func TestTemporaryDiskWhoseVolumeIsBusy(t *testing.T) {
+	var log bytes.Buffer
+	f := fixtureOf(t, nodespec.Config{Log: slog.New(slog.NewTextHandler(&log, nil)), Disks: []nodespec.Disk{azure(0, 0, nodespec.Disk{Size: 64 * gib, Content: nodespec.ContentSystem}), temporary(),
+		azure(1, 1, nodespec.Disk{}), azure(1, 2, nodespec.Disk{Content: nodespec.ContentGPT, Partitions: []nodespec.Partition{{FileSystem: "NTFS"}}})}})
+	busy, err := f.Windows.VolumeNameForMountPoint(`D:\`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Observe(func(c *win32.Call) error {
+		if c.Name == "CreateFile" && c.Path+`\` == busy {
+			return win32.ERROR_SHARING_VIOLATION
+		}
+		return c.Do()
+	})
+	const says = "does not say where it lies, and may be one of disk 1"
+	if got := f.listed(4); got != "0 1 2 3" || !strings.Contains(log.String(), says) {
+		t.Errorf("ListDiskLocations lists disks %q, want 0 1 2 3, and a line:\n%s", got, &log)
+	}
+	out, err := f.disk.ListDisks(t.Context(), &disk.ListDisksRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, d := range out.Disks {
+		if d.IsTemporary || strings.Contains(d.Unread, says) != (n == 1) {
+			t.Errorf("disk %d: temporary %t, unread %q", n, d.IsTemporary, d.Unread)
+		}
+	}
+	f.Observe(nil)
 }
 
 // A disk that does not say what it is is listed, whatever the label of its volume is, which nothing

@@ -222,6 +222,19 @@ func TestClearContinues(t *testing.T) {
 	}
 }
 
+// Windows refuses to write to a volume that appeared after the others were locked.
+func TestClearSaysWhatToDoAboutARefusedWrite(t *testing.T) {
+	spec := occupiedDisks()["NTFS"]
+	spec.Serial = "S1"
+	f := newFixture(t, nodespec.Config{}, spec)
+	f.Fail("WriteAt", 0, win32.ERROR_ACCESS_DENIED)
+	_, err := f.clear(1, "S1", false)
+	if !win32.IsCode(err, win32.ERROR_ACCESS_DENIED) || !strings.Contains(err.Error(), "its content was not changed") || !strings.Contains(hosterr.HintOf(err), "clear it again") {
+		t.Errorf("%v, hint %q", err, hosterr.HintOf(err))
+	}
+	f.Observe(nil)
+}
+
 // What is on a disk that is offline cannot be seen, and a volume may be mounted after the
 // first look.
 func TestClearLooksAgainAtHeldVolumes(t *testing.T) {

@@ -20,8 +20,9 @@ type Clearing struct {
 	// Partition clears the content of a partition, and Behind that of the space behind one. The
 	// partition table stays.
 	Partition, Behind uint32
-	// DryRun changes nothing: it does not lock volumes, and leaves a disk offline that is offline, so
-	// it does not know where that one's volumes are mounted.
+	// DryRun overwrites nothing. It does not lock volumes, nor does it know where those of an offline
+	// disk are mounted. A disk that is offline goes online for a moment, read-only, if Windows cannot
+	// read it otherwise.
 	DryRun bool
 }
 
@@ -160,7 +161,11 @@ func (w *clearing) run(out *Cleared) error {
 	if err == nil {
 		return nil
 	}
-	return hosterr.Wrap("clear the disk", "", fmt.Errorf("its content was not changed: %w", err))
+	err = fmt.Errorf("its content was not changed: %w", err)
+	if win32.IsCode(err, win32.ERROR_ACCESS_DENIED) {
+		return hosterr.WithHint("clear the disk", "", err, "a volume of it may have appeared meanwhile: clear it again")
+	}
+	return hosterr.Wrap("clear the disk", "", err)
 }
 
 // online takes the disk online and waits for its volumes: until they are there, it cannot be seen
