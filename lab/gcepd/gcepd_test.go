@@ -18,8 +18,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/serve"
 )
 
-// failing are the specs of csi-sanity that fail, with v1 and with the beta versions, and
-// whose fault that is.
+// failing are the specs of csi-sanity that fail with v1, and whose fault that is.
 var failing = []struct{ spec, fault, why string }{
 	{"Node Service NodeStageVolume should fail when no volume capability is provided", "the driver",
 		"at its end csi-sanity unstages the volume, which was never staged. That is to succeed; the driver asks for the volume at the staging path and returns the error that there is none"},
@@ -137,26 +136,18 @@ func checkSpecs(t *testing.T, result sanity.Result) {
 	for _, f := range failing {
 		known[f.spec] = true
 		if !slices.ContainsFunc(result.Specs, func(s sanity.Spec) bool { return s.Name == f.spec }) {
-			t.Errorf("csi-sanity: there is no spec %q", // failing are the specs of csi-sanity that fail, with v1 and with the beta versions, and
-				// whose fault that is.
-				f.spec)
+			t.Errorf("csi-sanity: there is no spec %q", f.spec)
 		}
 	}
 	for _, s := range result.Specs {
 		switch {
 		case s.State == sanity.Failed && !known[s.Name]:
-			t.Errorf("csi-sanity: %s\nfails unexpectedly: %s", // failing are the specs of csi-sanity that fail, with v1 and with the beta versions, and
-				// whose fault that is.
-				s.Name, s.Message)
+			t.Errorf("csi-sanity: %s\nfails unexpectedly: %s", s.Name, s.Message)
 		case s.State != sanity.Failed && known[s.Name]:
-			t.Errorf("csi-sanity: %s\n%s unexpectedly; change the table", // failing are the specs of csi-sanity that fail, with v1 and with the beta versions, and
-				// whose fault that is.
-				s.Name, s.State)
+			t.Errorf("csi-sanity: %s\n%s unexpectedly; change the table", s.Name, s.State)
 		}
 	}
 	if len(result.Left) > 0 {
-		t.Errorf("csi-sanity: the driver left something in %q", // failing are the specs of csi-sanity that fail, with v1 and with the beta versions, and
-			// whose fault that is.
-			result.Left)
+		t.Errorf("csi-sanity: the driver left something in %q", result.Left)
 	}
 }

@@ -69,6 +69,11 @@ func TestRefusalsNameTheirSource(t *testing.T) {
 	if len(all) < 300 {
 		t.Errorf("found %d refusals: the search is broken", len(all))
 	}
+	none := parsed{fset: token.NewFileSet()}
+	none.add(t, "a.go", "package emulated\n\nfunc f() error { return win32.ERROR_CRC }\n")
+	if _, errs := refusals(t, parsed{fset: token.NewFileSet()}, none); len(errs) != 1 {
+		t.Errorf("a refusal without a source: %v, want one error", errs)
+	}
 	for _, g := range guards {
 		if !slices.ContainsFunc(all, func(r refusal) bool {
 			return r.function == g.function && r.code == g.code && r.kind != "inference" && r.kind != "node"
