@@ -119,6 +119,13 @@ func ConnectContext(ctx context.Context, pipePath string, opts ...grpc.DialOptio
 	defer closed()
 	untaken := make(chan net.Conn, 1) // the first connection, until gRPC takes it
 	untaken <- &watched{first, closed}
+	defer func() {
+		select {
+		case c := <-untaken:
+			c.Close()
+		default:
+		}
+	}()
 	conn, err := newClient(pipePath, func(ctx context.Context) (net.Conn, error) {
 		select {
 		case c := <-untaken:
@@ -128,17 +135,11 @@ func ConnectContext(ctx context.Context, pipePath string, opts ...grpc.DialOptio
 		}
 	}, opts)
 	if err != nil {
-		first.Close()
 		return nil, err
 	}
 	conn.Connect()
 	if !answered(open, conn) {
 		conn.Close()
-		select {
-		case c := <-untaken:
-			c.Close()
-		default:
-		}
 		err := ctx.Err()
 		if err == nil {
 			err = ErrNoAnswer

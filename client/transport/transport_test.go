@@ -316,6 +316,22 @@ func TestFailedConnectLeavesNoConnection(t *testing.T) {
 	}
 }
 
+// A caller that brings its own dialer keeps no other connection.
+func TestConnectWithOwnDialerLeavesNoConnection(t *testing.T) {
+	path := pipetest.Path(t)
+	_, l, _ := serve(t, path)
+	own := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipe.Dial(ctx, path) })
+	conn, err := transport.ConnectContext(t.Context(), path, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.WaitOpen(t, 1)
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	l.WaitOpen(t, 0)
+}
+
 // Connect waits for a busy pipe longer than the two seconds of published clients.
 // Here it is busy because the server does not accept connections yet.
 func TestConnectWaitsForBusyPipe(t *testing.T) {
