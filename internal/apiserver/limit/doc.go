@@ -5,8 +5,7 @@
 // places are taken, a new one takes that of the process that has most. So a process that takes much
 // loses first, and to itself, and a driver with a connection or two never loses to a process
 // with many. Among processes with equally many, a connection that has no call makes room, the
-// idlest first: its client is sent away as HTTP/2 intends, and makes its calls, none of which ran,
-// on a new connection.
+// idlest first: it is closed, and its client connects again with its next call.
 //
 // A call that runs is never cut. Of those, there are few, because each may hold a thread in
 // Windows, also after its caller has left. The next to run is a call of the process of which

@@ -137,7 +137,7 @@ func (p *Pipe) admit(c *Conn) bool {
 		p.crowded(c, Refused)
 	case lost != nil:
 		p.crowded(lost.of, Replaced)
-		go lost.of.sendAway()
+		go lost.of.Close() // a client that does not read may keep that waiting
 	}
 	return ok
 }
@@ -307,15 +307,13 @@ func (g *Calls) Drop(c *Call) bool {
 
 // Run waits until the call may run, and gives its place back. It calls queued if that takes a
 // while. From then on its connection is not closed for another one, until [Calls.End]. It fails
-// with a [failure.BusyError] if ctx reaches its deadline first. A call whose connection is closed
-// for another one ends with it, because an answer would keep the client from making it again.
+// with a [failure.BusyError] if ctx reaches its deadline first, or the connection of the call is
+// closed for another one.
 func (g *Calls) Run(ctx context.Context, c *Call, queued func()) error {
 	begun := time.Now()
 	g.pipe.mu.Lock()
 	switch {
-	case c.Lost():
-	case c.Of.lost:
-		c.turn = make(chan struct{})
+	case c.Lost(), c.Of.lost:
 	case g.free > 0:
 		g.start(c)
 	default:
@@ -359,7 +357,6 @@ func (g *Calls) start(c *Call) {
 	g.free--
 	c.runs = true
 	c.Of.running++
-	c.Of.runs()
 	c.Of.process.running[g.kind]++
 }
 
