@@ -28,8 +28,7 @@ type Conn struct {
 	// With the lock of the pipe.
 	process *process
 	place   place
-	one     int        // the connections of a connection: 1
-	calls   [kinds]int // that have a place
+	calls   int // that have a place
 	running int
 	lost    bool // its place, to another one
 	closed  bool
@@ -73,7 +72,7 @@ func (c *Conn) yields() yielding {
 		return never
 	case !c.greeted.Load():
 		return unused
-	case c.calls != [kinds]int{}:
+	case c.calls > 0:
 		return inUse
 	}
 	return idle

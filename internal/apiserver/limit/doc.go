@@ -1,7 +1,7 @@
 // Package limit bounds what the callers of a pipe can take from each other.
 //
 // Any container that has a pipe can call as often as it likes, and can misbehave. What callers
-// share on a pipe has places: its connections, the calls that have begun, the streams. When all
+// share on a pipe has places: its connections and the calls that have begun. When all
 // places are taken, a new one takes that of the process that has most. So a process that takes much
 // loses first, and to itself, and a driver with a connection or two never loses to a process
 // with many. Among processes with equally many, a connection that has no call makes room, the

@@ -85,12 +85,12 @@ func TestConnectionsOfTheGreedyAreLost(t *testing.T) {
 		admitted(t, p, pid)
 	}
 	for _, c := range p.open() {
-		c.calls[auxCalls]++
+		c.calls++
 	}
 	if p.admit(connection(p, 8)) {
 		t.Error("a new process closed a connection in use of one that has no more")
 	}
-	honest[1].calls[auxCalls]--
+	honest[1].calls--
 	if admitted(t, p, 8); !honest[1].lost {
 		t.Error("the idle connection did not make room")
 	}
@@ -173,24 +173,16 @@ type ended struct{ n *int }
 
 func (e ended) Lose() { *e.n++ }
 
-// A process with many calls does not keep another one from its first, and one connection of a
-// process not another: there are as many places as connections.
-func TestEachConnectionHasPlaceForACall(t *testing.T) {
+// A process with many calls does not keep another one from its first: it loses its oldest.
+func TestProcessHasPlaceForItsCalls(t *testing.T) {
 	p, _ := pipeOf(maxWaiting, nil)
 	lost := 0
 	begin := func(c *Conn) error { return p.API.Begin(&Call{Of: c, Loser: ended{&lost}}) }
-	var all []*Conn
-	for i := range Connections - 2 {
-		all = append(all, admitted(t, p, 1))
-		for range 1 + i%maxCalls {
-			_ = begin(all[i]) // the last ones are refused
+	greedy := admitted(t, p, 1)
+	for range maxWaiting {
+		if err := begin(greedy); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(p.API.taken) != maxWaiting {
-		t.Fatalf("%d of %d places are taken", len(p.API.taken), maxWaiting)
-	}
-	if err := begin(admitted(t, p, 1)); err != nil {
-		t.Errorf("the first call of another connection of the process: %v", err)
 	}
 	other := admitted(t, p, 2)
 	for i := range 5 {
@@ -198,11 +190,11 @@ func TestEachConnectionHasPlaceForACall(t *testing.T) {
 			t.Errorf("call %d of another process: %v", i, err)
 		}
 	}
-	if err := begin(all[0]); err == nil {
+	if err := begin(admitted(t, p, 1)); err == nil {
 		t.Error("a further call of the process with most is not refused")
 	}
-	if p.Refusals().Calls == 0 || lost < 6 {
-		t.Errorf("%d calls lost their place, and %d are counted as refused", lost, p.Refusals().Calls)
+	if n := p.Refusals().Calls; n != 6 || lost != 5 || greedy.calls != maxWaiting-5 {
+		t.Errorf("%d calls are counted as refused, %d lost their place, and %d of the first have one", n, lost, greedy.calls)
 	}
 	p.CloseAll()
 }

@@ -25,9 +25,8 @@ const (
 	Connections = 2048
 
 	// maxWaiting is the number of calls that have begun and do not run yet: their requests are
-	// on their way, or they wait for one of those that run. There are as many as connections,
-	// so a call that is the only one of its connection has a place unless its process has
-	// more than every other. Their requests take 128 MiB at most.
+	// on their way, or they wait for one of those that run. There are as many as connections, so
+	// the only call of a process has a place. Their requests take 128 MiB at most.
 	maxWaiting = Connections
 
 	// maxCalls is the number of open calls per connection. gRPC clients are

@@ -121,7 +121,7 @@ func (p *Pipe) Accept() (net.Conn, error) {
 func (p *Pipe) admit(c *Conn) bool {
 	p.mu.Lock()
 	c.process = p.processOf(c.pid)
-	c.place = place{of: c, ofProcess: &c.process.conns, ofConn: &c.one, yields: c.yields}
+	c.place = place{of: c, ofProcess: &c.process.conns, yields: c.yields}
 	lost, ok := p.conns.take(&c.place)
 	if lost != nil {
 		lost.of.lost = true
@@ -259,7 +259,7 @@ func (c *Call) Lost() bool { return c.lost.Load() }
 // Begin takes a place for a call whose request is on its way.
 func (g *Calls) Begin(c *Call) error {
 	g.pipe.mu.Lock()
-	c.place = place{of: c.Of, call: c, ofProcess: &c.Of.process.calls[g.kind], ofConn: &c.Of.calls[g.kind]}
+	c.place = place{of: c.Of, call: c, ofProcess: &c.Of.process.calls[g.kind]}
 	lost, ok := g.take(&c.place)
 	if lost != nil {
 		lost.call.lost.Store(true)

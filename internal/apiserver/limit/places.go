@@ -3,10 +3,10 @@ package limit
 // places are one of the things that callers share. At most so many are taken at a time. The
 // caller of its methods holds the lock of the pipe.
 type places struct {
-	most              int
-	taken             []*place
-	turn              uint64 // counts uses
-	byProcess, byConn tops
+	most      int
+	taken     []*place
+	turn      uint64 // counts uses
+	processes tops   // by how many places they have
 }
 
 // tops knows the greatest of some counts.
@@ -30,12 +30,6 @@ func (t *tops) add(n *int, by int) {
 	}
 }
 
-// count changes how many places the process and the connection of p have.
-func (s *places) count(p *place, by int) {
-	s.byProcess.add(p.ofProcess, by)
-	s.byConn.add(p.ofConn, by)
-}
-
 // place is one of the places.
 type place struct {
 	of   *Conn
@@ -43,11 +37,10 @@ type place struct {
 	at   int    // 1 more than its index among those that are taken; 0 if it is none
 	used uint64 // the turn of the last use
 
-	// How many places its process and its connection have.
-	ofProcess, ofConn *int
+	ofProcess *int // how many places its process has
 
-	// yields says how easily a connection is given up. It is nil for a call, which is lost
-	// only to a connection with fewer.
+	// yields says how easily a connection is given up. It is nil for a call, which is lost only to
+	// a process with fewer.
 	yields func() yielding
 }
 
@@ -64,13 +57,16 @@ const (
 // take takes a place for p. If there is none, p takes that of another one, which it returns; ok
 // is false if nothing may be taken from anyone.
 func (s *places) take(p *place) (lost *place, ok bool) {
-	s.count(p, 1)
+	s.processes.add(p.ofProcess, 1)
 	if len(s.taken) >= s.most {
 		if lost = s.victim(p); lost == nil {
-			s.count(p, -1)
+			s.processes.add(p.ofProcess, -1)
 			return nil, false
 		}
 		s.put(lost)
+	}
+	if p.call != nil {
+		p.of.calls++
 	}
 	s.taken = append(s.taken, p)
 	p.at = len(s.taken)
@@ -94,15 +90,18 @@ func (s *places) put(p *place) bool {
 	s.taken[len(s.taken)-1] = nil
 	s.taken = s.taken[:len(s.taken)-1]
 	p.at = 0
-	s.count(p, -1)
+	if p.call != nil {
+		p.of.calls--
+	}
+	s.processes.add(p.ofProcess, -1)
 	return true
 }
 
-// victim returns the place that p takes, or nil. It is of the process that has most, and there
-// of the connection that has most: one that was never used, or else is idle, or else was not
-// used for the longest time. A process never takes a place of one that has fewer.
+// victim returns the place that p takes, or nil. It is of the process that has most: one that was
+// never used, or else is idle, or else was not used for the longest time. A process never takes a
+// place of one that has fewer.
 func (s *places) victim(p *place) (found *place) {
-	if p.call != nil && *p.ofProcess >= s.byProcess.top && *p.ofConn >= s.byConn.top {
+	if p.call != nil && *p.ofProcess >= s.processes.top {
 		return nil // a flood finds out without a look at all places
 	}
 	var best yielding
@@ -121,9 +120,7 @@ func (s *places) victim(p *place) (found *place) {
 		case how == never:
 			continue
 		case *h.ofProcess > *p.ofProcess, how < inUse:
-		case h.ofProcess != p.ofProcess: // another process that has as many keeps what it uses
-			continue
-		case h.yields == nil && *h.ofConn <= *p.ofConn:
+		case h.ofProcess != p.ofProcess || p.call != nil: // another process that has as many keeps what it uses
 			continue
 		}
 		if found == nil || h.before(how, found, best) {
@@ -138,8 +135,6 @@ func (h *place) before(how yielding, o *place, other yielding) bool {
 	switch {
 	case *h.ofProcess != *o.ofProcess:
 		return *h.ofProcess > *o.ofProcess
-	case *h.ofConn != *o.ofConn:
-		return *h.ofConn > *o.ofConn
 	case how != other:
 		return how < other
 	}
