@@ -57,6 +57,9 @@ func notHere(t *testing.T) {
 		met[group], met[name] = true, true
 		t.Skipf("needs real Windows: %s", why)
 	}
+	if name == "format/volume_that_cannot_be_read_is_an_error" {
+		t.Skip("its calls fail before they reach Windows, and each waits: run TestInProcess of pkg/conformance, on Linux")
+	}
 	for _, content := range []string{"LUKS", "LVM2", "Linux_swap", "XFS", "btrfs", "ext4"} {
 		if strings.Contains(name, "_with_"+content+"_") {
 			t.Skip("makes the calls of the case with BitLocker: run TestInProcess of pkg/conformance, on Linux, for each content")
