@@ -66,11 +66,14 @@ func (e *env) setReadOnly(number uint32, readOnly bool) error {
 	return do(e, e.n.Disk.SetDiskReadOnly, &disk.SetDiskReadOnlyRequest{DiskNumber: number, IsReadOnly: readOnly})
 }
 
+func (e *env) readOnly(number uint32) (bool, error) {
+	return get(e, e.n.Disk.GetDiskReadOnly, &disk.GetDiskReadOnlyRequest{DiskNumber: number}, func(r *disk.GetDiskReadOnlyResponse) bool { return r.IsReadOnly })
+}
+
 // wantReadOnly checks whether a disk is read-only.
 func (e *env) wantReadOnly(number uint32, want bool) {
 	e.Helper()
-	got, err := get(e, e.n.Disk.GetDiskReadOnly, &disk.GetDiskReadOnlyRequest{DiskNumber: number}, func(r *disk.GetDiskReadOnlyResponse) bool { return r.IsReadOnly })
-	if err != nil || got != want {
+	if got, err := e.readOnly(number); err != nil || got != want {
 		e.Errorf("disk %d is read-only: %t, %v, want %t", number, got, err, want)
 	}
 }

@@ -285,6 +285,7 @@ func stateCases() []testCase {
 			for _, kind := range []string{"esp", "recovery"} {
 				number := e.attach(Disk{Content: nodespec.ContentGPT, Size: gib, Partitions: []Partition{{Size: 100 * mib, Type: kind}}})
 				e.want(kind, e.setOnline(number, false), hosterr.ErrFailedPrecondition)
+				e.want(kind, e.setReadOnly(number, true), hosterr.ErrFailedPrecondition)
 				e.wantOnline(number, true)
 			}
 		}},
@@ -327,6 +328,7 @@ func stateCases() []testCase {
 				for what, err := range map[string]error{
 					"GetDiskStats": errOf(e.size(number)), "GetDiskState": errOf(e.online(number)), "PartitionDisk": e.partition(number),
 					"SetDiskState": e.setOnline(number, false), "SetDiskState to online": e.setOnline(number, true),
+					"SetDiskReadOnly": e.setReadOnly(number, true), "GetDiskReadOnly": errOf(e.readOnly(number)),
 				} {
 					e.wantText(what, err, hosterr.ErrNotFound, "not found")
 				}

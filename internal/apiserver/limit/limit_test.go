@@ -168,6 +168,19 @@ func TestCallsOfALostConnectionDoNotRun(t *testing.T) {
 	}
 }
 
+// Nor does a call that waits in line when its connection is lost.
+func TestCallsInLineOfALostConnectionDoNotRun(t *testing.T) {
+	p, _ := pipeOf(2, nil)
+	other, first := admitted(t, p, 2), admitted(t, p, 1)
+	p.API.free = 1
+	running, waiting := runs(t, other), waits(t, first, nil)
+	admitted(t, p, 1)
+	p.API.End(running)
+	if !first.lost || waiting.runs || p.API.free != 1 {
+		t.Errorf("the connection is lost: %t; its call runs: %t; %d slots are free, want 1", first.lost, waiting.runs, p.API.free)
+	}
+}
+
 // ended counts the calls that lost their place.
 type ended struct{ n *int }
 

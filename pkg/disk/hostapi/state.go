@@ -47,10 +47,11 @@ func (d DiskAPI) SetDiskState(diskNumber uint32, isOnline bool) error {
 		if ended := d.host.Ctx.Err(); ended != nil {
 			return ended
 		}
-		if _, removed := d.attributes(diskNumber); removed != nil {
+		now, removed := d.attributes(diskNumber)
+		if removed != nil {
 			return removed
 		}
-		if errors.Is(err, hosterr.ErrUnavailable) && !errors.Is(err, storage.ErrLate) {
+		if now&win32.DISK_ATTRIBUTE_OFFLINE != 0 || errors.Is(err, hosterr.ErrUnavailable) && !errors.Is(err, storage.ErrLate) {
 			return err // the disk is offline again, or another one has its number
 		}
 		d.host.Node.Log.Warn("Took disk online, but its volume did not arrive", "disk", diskNumber, "err", err)
