@@ -125,7 +125,7 @@ func (s *simulated) end() error {
 		return err
 	}
 	defer conn.Close()
-	_ = simcontrol.NewClient(conn).ClearFaults(context.Background()) // what hangs ends, unless all does
+	_, _ = simcontrol.NewNodeClient(conn).ClearFaults(context.Background(), &simcontrol.Empty{}) // what hangs ends, unless all does
 	err = s.stop()
 	s.stop = nil
 	return err

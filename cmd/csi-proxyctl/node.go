@@ -22,8 +22,8 @@ func (a *app) nodeCommand() *cobra.Command {
 		Short: "Control the simulated node of csi-proxy-sim",
 		Long: `Call a method that changes the simulated node of csi-proxy-sim, or shows it, as call
 does. The fields of disks, faults, services, targets and servers are those of package
-nodespec in JSON; a list is one FIELD=VALUE for each element. Windows notices a new disk
-and a new size with the next rescan.
+nodespec in JSON; a list is one FIELD=VALUE for each element, so an account with a user
+and a password is JSON. Windows notices a new disk and a new size with the next rescan.
 
   Show                everything that the node has
   AttachDisk          a new disk or, with its id, a detached one

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -157,5 +159,30 @@ func TestModulesAreThoseOfTheWorkspace(t *testing.T) {
 	slices.Sort(all)
 	if !slices.Equal(used, all) {
 		t.Errorf("stages tests the modules %q, go.work uses %q", all, used)
+	}
+}
+
+// A name of a test in the lists that no test has chooses nothing, or leaves nothing out.
+func TestNamesOfTestsExist(t *testing.T) {
+	tests, err := exec.Command("git", "grep", "-hoE", "^func Test[A-Za-z0-9_]+", "--", ":/*_test.go").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, named := string(tests)+"\n", 0
+	for _, file := range []string{"stages.go", "wine.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range regexp.MustCompile(`\^Test\(([^)]*)\)`).FindAllStringSubmatch(strings.ReplaceAll(string(text), "\" +\n\t\t\"", ""), -1) {
+			for name := range strings.SplitSeq(list[1], "|") {
+				if named++; !strings.Contains(known, "func Test"+name+"\n") {
+					t.Errorf("%s names Test%s, and there is none", file, name)
+				}
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("found %d names, want those of all lists", named)
 	}
 }

@@ -95,7 +95,7 @@ func wineTests(ctx context.Context, r *report) error {
 // ours runs the tests of our packages that depend on Windows, except long ones in which nothing does.
 func (w wine) ours(ctx context.Context) error {
 	return errors.Join(
-		w.test(ctx, ".", nil, "-p=4", "-skip=^Test(FaultAtEachCall|Matrix)$", "./internal/win32/native/...", "./internal/apiserver/pipes", "./internal/apiserver/serve",
+		w.test(ctx, ".", nil, "-p=4", "-skip=^Test(Matrix)$", "./internal/win32/native/...", "./internal/apiserver/pipes", "./internal/apiserver/serve",
 			"./internal/node", "./pkg/disk/hostapi", "./pkg/utils", "./pkg/winpath", "./pkg/simnode", "./pkg/simnode/serve", "./pkg/remote",
 			"./client/pipe", "./client/transport", "./client/negotiate",
 			"./cmd/csi-proxy", "./cmd/internal/daemon", "./cmd/internal/logs", "./cmd/internal/winsvc", "./cmd/internal/install", "./cmd/csi-proxyctl", "./test/wine"),
@@ -142,7 +142,7 @@ func (w wine) withDriver(ctx context.Context) error {
 		// What Windows does at the same time as our code. The server above the pipes is the same
 		// on Linux, where the stage race tests it.
 		// The race detector takes memory itself, which TestThousandCalls measures without it.
-		w.test(ctx, ".", []string{"CGO_ENABLED=1", "CC=" + mingw}, "-race", "-short", "-skip=^TestThousandCalls$", "./internal/win32/native/wmi", "./internal/apiserver/pipes", "./client/pipe"))
+		w.test(ctx, ".", []string{"CGO_ENABLED=1", "CC=" + mingw}, "-race", "-short", "-skip=^TestThousandCalls$", "./internal/win32/native/...", "./internal/apiserver/pipes", "./client/pipe"))
 }
 
 // The driver of GCE PD is built from its own module, with the versions that it requires. The version is

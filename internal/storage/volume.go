@@ -155,7 +155,11 @@ func locate(ctx context.Context, n *node.Node, ids []string) (all []Located, unk
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		switch es, offline, err := Locate(ctx, n, id); {
+		es, offline, err := Locate(ctx, n, id)
+		if win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED) {
+			es, offline, err = Locate(ctx, n, id) // one that lies on no disk, such as that of a CD-ROM, says so twice
+		}
+		switch {
 		case err == nil:
 			all = append(all, Located{id, es})
 		case !offline && !win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED, win32.ERROR_FILE_NOT_FOUND, win32.ERROR_PATH_NOT_FOUND):

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"debug/buildinfo"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +81,17 @@ func TestPage(t *testing.T) {
 		if text, ok := strings.CutPrefix(part, "sh needs:Wine\n"); ok && i%2 == 1 {
 			commands += text
 		}
+	}
+	if exe := os.Getenv("CSI_PROXY_GCEPD_BINARY"); exe != "" { // what the page's command has made
+		info, err := buildinfo.ReadFile(exe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		install := regexp.MustCompile(`(?m)^.* go install .*/gce-pd-csi-driver@` + regexp.QuoteMeta(info.Main.Version) + `$`)
+		if !install.MatchString(commands) {
+			t.Errorf("the page does not install GCE PD %s, of which %s is", info.Main.Version, exe)
+		}
+		commands = install.ReplaceAllString(commands, "")
 	}
 	out, err := shell(t, commands)
 	if err != nil || strings.Count(out, " 0 failed, 0 skipped") != 2 || strings.Count(out, "DeleteVolume, again") != 3 {

@@ -91,5 +91,6 @@ func (n *Node) SetService(s Service) error {
 
 // Reboot restarts the node's Windows: handles become invalid, disks return to their last
 // online and read-only state, services with automatic start run, and grown and attached
-// disks are found. Files, volumes and mounts are kept.
+// disks are found. Files, volumes and mounts are kept. If the process is killed meanwhile, a
+// part of that is done: reboot again.
 func (n *Node) Reboot() error { return refused(n.emulated.Reboot()) }

@@ -228,6 +228,9 @@ func (h *killing) life(live bool) {
 	lines := bufio.NewScanner(io.TeeReader(log, &output))
 	for lines.Scan() && !strings.Contains(lines.Text(), "Serving ") {
 	}
+	if err := lines.Err(); err != nil {
+		h.Errorf("the daemon's log: %v", err)
+	}
 	read := make(chan struct{})
 	go func() { defer close(read); io.Copy(&output, log) }()
 	defer func() {

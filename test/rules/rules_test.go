@@ -339,6 +339,18 @@ func TestNoInit(t *testing.T) {
 	}
 }
 
+// A process can also be started without os/exec.
+func TestNoOtherWayToStartProcesses(t *testing.T) {
+	for _, f := range sources(t) {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains([]string{"StartProcess", "ForkExec", "CreateProcess", "CreateProcessAsUser", "ShellExecute"}, s.Sel.Name) {
+				t.Errorf("%s calls %s; the format helper is the only process that shipped programs start", f.path, s.Sel.Name)
+			}
+			return true
+		})
+	}
+}
+
 // harmless reports whether a call only computes a constant value.
 func harmless(c *ast.CallExpr) bool {
 	switch fun := c.Fun.(type) {

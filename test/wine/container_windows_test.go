@@ -20,10 +20,9 @@ import (
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	volume "github.com/kubernetes-csi/csi-proxy/client/groups/volume/v1"
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
-	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/pipes"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/control"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -72,13 +71,12 @@ func format(t *testing.T, long time.Duration) (answer <-chan error) {
 	if err != nil || len(list.VolumeIds) != 1 {
 		t.Fatalf("volumes of the disk: %v, %v", list, err)
 	}
-	conn, err := transport.Connect(pipe.Path(control))
+	node, err := control.Open(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	node := simcontrol.NewClient(conn)
-	if err := node.Fail(t.Context(), nodespec.Fault{Call: "Format", Times: 1, Delay: long}); err != nil {
+	defer node.Close()
+	if err := node.Fail(nodespec.Fault{Call: "Format", Times: 1, Delay: long}); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
@@ -87,7 +85,7 @@ func format(t *testing.T, long time.Duration) (answer <-chan error) {
 		done <- err
 	}()
 	err = nodetest.Eventually(timeout, func() error {
-		out, err := node.Show(t.Context())
+		out, err := node.Show()
 		if err == nil && (len(out.Faults) != 1 || out.Faults[0].Hits != 1) {
 			err = fmt.Errorf("the volume is not being formatted: %+v", out.Faults)
 		}

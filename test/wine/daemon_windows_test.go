@@ -20,7 +20,6 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/wire/wiretest"
 )
@@ -131,9 +130,6 @@ func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
 }
-
-// control is the pipe of a simulated node's control service.
-const control = simcontrol.Pipe
 
 // apiPipes returns the names of the pipes of every published version.
 func apiPipes() []string {

@@ -24,7 +24,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/control"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -188,15 +188,14 @@ func TestServiceStopDuringCall(t *testing.T) {
 	sc(t, "start", serviceName)
 	awaitState(t, s, svc.Running)
 
-	conn, err := transport.Connect(pipe.Path(control))
+	node, err := control.Open(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	node := simcontrol.NewClient(conn)
+	defer node.Close()
 	// Long enough to request the stop in the meantime.
 	const delay = 8 * time.Second
-	if err := node.Fail(t.Context(), nodespec.Fault{Call: "NtCreateFile", Times: 1, Delay: delay}); err != nil {
+	if err := node.Fail(nodespec.Fault{Call: "NtCreateFile", Times: 1, Delay: delay}); err != nil {
 		t.Fatal(err)
 	}
 	c, err := filesystem.NewClient()
@@ -215,7 +214,7 @@ func TestServiceStopDuringCall(t *testing.T) {
 		answered <- answer{out.GetExists(), err}
 	}()
 	err = nodetest.Eventually(timeout, func() error {
-		out, err := node.Show(t.Context())
+		out, err := node.Show()
 		if err == nil && (len(out.Faults) != 1 || out.Faults[0].Hits != 1) {
 			err = fmt.Errorf("the call has not met the fault: %+v", out.Faults)
 		}

@@ -33,7 +33,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/admin"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/apiserver/calls"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/control"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -216,7 +216,7 @@ func TestStopWaitsForCall(t *testing.T) {
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
-	if err := simcontrol.NewClient(connect(simcontrol.Pipe)).Fail(t.Context(), nodespec.Fault{Call: "Reenumerate", Delay: time.Hour}); err != nil {
+	if err := controlled(t).Fail(nodespec.Fault{Call: "Reenumerate", Delay: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	admins := admin.NewAdminClient(connect(admin.Pipe))
@@ -317,4 +317,15 @@ func TestReadOnlyAPI(t *testing.T) {
 	if refused == 0 || refused == len(publishedMethods(t)) {
 		t.Errorf("%d of %d methods were refused, want some", refused, len(publishedMethods(t)))
 	}
+}
+
+// controlled returns the simulated node of the daemon.
+func controlled(t *testing.T) *control.Node {
+	t.Helper()
+	n, err := control.Open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return n
 }

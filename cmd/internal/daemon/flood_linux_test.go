@@ -33,7 +33,7 @@ import (
 	"github.com/kubernetes-csi/csi-proxy/client/pipe"
 	"github.com/kubernetes-csi/csi-proxy/client/transport"
 	"github.com/kubernetes-csi/csi-proxy/v2/internal/node/nodetest"
-	"github.com/kubernetes-csi/csi-proxy/v2/internal/simcontrol"
+	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/control"
 	"github.com/kubernetes-csi/csi-proxy/v2/pkg/simnode/nodespec"
 )
 
@@ -111,9 +111,9 @@ func (p *process) files(t *testing.T) int {
 type holding struct{ files, goroutines, handles int }
 
 // resources counts the resources of the daemon. Each scrape has some goroutines of its own.
-func (p *process) resources(t *testing.T, node *simcontrol.Client) holding {
+func (p *process) resources(t *testing.T, node *control.Node) holding {
 	t.Helper()
-	state, err := node.Show(t.Context())
+	state, err := node.Show()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func (p *process) resources(t *testing.T, node *simcontrol.Client) holding {
 }
 
 // settle waits until the daemon has no more resources than an idle one.
-func (p *process) settle(t *testing.T, node *simcontrol.Client, idle holding) {
+func (p *process) settle(t *testing.T, node *control.Node, idle holding) {
 	t.Helper()
 	var now holding
 	err := nodetest.Eventually(longLimit, func() error {
@@ -139,7 +139,7 @@ func (p *process) settle(t *testing.T, node *simcontrol.Client, idle holding) {
 		return nil
 	})
 	if err != nil {
-		state, _ := node.Show(t.Context())
+		state, _ := node.Show()
 		p.cmd.Process.Signal(syscall.SIGQUIT) // it prints its goroutines
 		p.exit(t)
 		output, _ := p.output()
@@ -154,14 +154,14 @@ func TestFlood(t *testing.T) {
 	sockets(t)
 	var idle holding
 	t.Run("idle", func(t *testing.T) {
-		p, node := startFlooded(t), control(t)
+		p, node := startFlooded(t), controlled(t)
 		for range 20 {
 			now := p.resources(t, node)
 			idle.files, idle.goroutines = max(idle.files, now.files), max(idle.goroutines, now.goroutines)
 		}
 	})
 
-	p, node := startFlooded(t), control(t)
+	p, node := startFlooded(t), controlled(t)
 	var calls []floodCall
 	t.Run("flood", func(t *testing.T) {
 		calls = floodCalls(t, newTestNode(t))
@@ -169,7 +169,7 @@ func TestFlood(t *testing.T) {
 	})
 
 	// All resources are released.
-	if err := node.ClearFaults(t.Context()); err != nil {
+	if err := node.ClearFaults(); err != nil {
 		t.Fatal(err)
 	}
 	p.settle(t, node, idle)
@@ -357,13 +357,12 @@ func callFlood(ctx context.Context, t *testing.T, caller int, calls []floodCall,
 // trouble repeatedly makes calls of the node fail or take longer.
 func trouble(ctx context.Context, t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
-	conn, err := transport.Connect(pipe.Path(simcontrol.Pipe))
+	node, err := control.Open(ctx, "")
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	defer conn.Close()
-	node := simcontrol.NewClient(conn)
+	defer node.Close()
 	errs := map[string][]string{
 		"ERROR": {"CreateFile", "DeviceIoControl", "ReadAt", "WriteAt", "FlushFileBuffers", "Interfaces", "Reenumerate", "VolumeNames", "VolumeInformation",
 			"FreeSpace", "VolumePathName", "VolumeNameForMountPoint", "VolumePathNames", "SetMountPoint", "DeleteMountPoint", "Format", "NtCreateFile",
@@ -379,12 +378,12 @@ func trouble(ctx context.Context, t *testing.T) {
 		if random.IntN(2) == 0 || f.Delay == 0 {
 			f.Error = texts[random.IntN(len(texts))]
 		}
-		if err := node.Fail(ctx, f); err != nil && ctx.Err() == nil {
+		if err := node.Fail(f); err != nil && ctx.Err() == nil {
 			t.Errorf("inject %v: %v", f, err)
 			return
 		}
 		if random.IntN(50) == 0 {
-			node.ClearFaults(ctx)
+			node.ClearFaults()
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
@@ -434,7 +433,7 @@ func TestFloodOfOnePipeDoesNotBlockOthers(t *testing.T) {
 	sockets(t)
 	startFlooded(t)
 	node := newTestNode(t)
-	if err := control(t).Fail(t.Context(), nodespec.Fault{Call: "Interfaces", Delay: time.Hour}); err != nil {
+	if err := controlled(t).Fail(nodespec.Fault{Call: "Interfaces", Delay: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	var callers sync.WaitGroup
@@ -471,18 +470,8 @@ func TestFloodOfOnePipeDoesNotBlockOthers(t *testing.T) {
 		t.Errorf("%d calls were rejected, and the last one returned %v; want 97 rejected calls", n, err)
 	}
 	cancel()
-	if err := control(t).ClearFaults(t.Context()); err != nil {
+	if err := controlled(t).ClearFaults(); err != nil {
 		t.Fatal(err)
 	}
 	callers.Wait()
-}
-
-func control(t *testing.T) *simcontrol.Client {
-	t.Helper()
-	conn, err := transport.Connect(pipe.Path(simcontrol.Pipe))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return simcontrol.NewClient(conn)
 }

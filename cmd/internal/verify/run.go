@@ -261,9 +261,14 @@ func (r *runner) child(ctx context.Context, o options) error {
 	for lines.Scan() {
 		p.line(lines.Text())
 	}
+	unread := lines.Err()
+	_, err = io.Copy(io.Discard, out) // after a line that is too long it would wait for a reader
 	var exit *exec.ExitError
-	if err := c.Wait(); err != nil && !errors.As(err, &exit) {
-		return fmt.Errorf("section %s: %w", o.Section, err)
+	if ended := c.Wait(); !errors.As(ended, &exit) {
+		err = errors.Join(err, ended)
+	}
+	if err = errors.Join(unread, err); err != nil {
+		return fmt.Errorf("section %s: read its output: %w", o.Section, err)
 	}
 	p.end(trouble.String())
 	if exit != nil && !reported { // it died before its first test began

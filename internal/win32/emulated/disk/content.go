@@ -91,7 +91,7 @@ func (n *Disks) content(t *kernel.Tx, d *Disk, c nodespec.Disk, letters map[stri
 		}
 	}
 	if !ptable.Fits(l, geometry) {
-		return l, errors.New("the partitions do not fit the disk")
+		return l, fmt.Errorf("the partitions do not fit the disk of %d bytes, overlap, or have a wrong type", c.Size)
 	}
 	for _, w := range ptable.Encode(l, geometry, nil) {
 		t.WriteImage(d.ID, w.Offset, w.Data)

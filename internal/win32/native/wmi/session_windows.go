@@ -273,9 +273,13 @@ func (s *session) read(of string, o *object, names ...string) (row, error) {
 			return r, err
 		}
 		s.keep(func() { ole.VariantClear(v) })
-		if r.values[name] = v.Value(); v.VT == ole.VT_BSTR && v.Val == 0 {
-			r.values[name] = nil
+		value, null := v.Value(), v.VT == ole.VT_EMPTY || v.VT == ole.VT_NULL || v.VT == ole.VT_BSTR && v.Val == 0
+		if null {
+			value = nil
+		} else if value == nil {
+			return r, fmt.Errorf("read %s.%s: a value of VARIANT type %d, which is not known", of, name, v.VT)
 		}
+		r.values[name] = value
 	}
 	return r, nil
 }
