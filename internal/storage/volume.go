@@ -156,7 +156,7 @@ func locate(ctx context.Context, n *node.Node, ids []string) (all []Located, unk
 			return nil, nil, err
 		}
 		es, offline, err := Locate(ctx, n, id)
-		if win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED) {
+		if ctx.Err() == nil && win32.IsCode(err, win32.ERROR_INVALID_FUNCTION, win32.ERROR_NOT_SUPPORTED) {
 			es, offline, err = Locate(ctx, n, id) // one that lies on no disk, such as that of a CD-ROM, says so twice
 		}
 		switch {
